@@ -1,0 +1,135 @@
+"""Devices that compute, machines that can be rented, and what they cost."""
+
+from __future__ import annotations
+
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.utils import timezone
+
+from benchmarking.specs import DeviceKind, DeviceSpec
+
+
+class Device(models.Model):
+    """A GPU model (or CPU) by its specification; ``sources`` names the source of each value."""
+
+    class Kind(models.TextChoices):
+        CPU = DeviceKind.CPU.value, "CPU"
+        CUDA = DeviceKind.CUDA.value, "CUDA GPU"
+
+    slug = models.SlugField(max_length=60, unique=True)
+    name = models.CharField(max_length=80)
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    architecture = models.CharField(max_length=40, blank=True, help_text="For example Volta.")
+    memory_mib = models.FloatField(null=True, blank=True, help_text="Nominal.")
+    usable_memory_mib = models.FloatField(
+        null=True, blank=True, help_text="What the framework can allocate."
+    )
+    fp32_tflops = models.FloatField(null=True, blank=True)
+    tf32_tflops = models.FloatField(null=True, blank=True, help_text="Dense; Ampere and later.")
+    fp16_tflops = models.FloatField(null=True, blank=True, help_text="Dense, FP32 accumulation.")
+    bandwidth_gb_s = models.FloatField(null=True, blank=True)
+    multiprocessors = models.PositiveIntegerField(null=True, blank=True)
+    clock_mhz = models.FloatField(null=True, blank=True, help_text="Boost clock.")
+    compute_capability = models.FloatField(null=True, blank=True)
+    l2_mib = models.FloatField(null=True, blank=True)
+    reported_name = models.CharField(
+        max_length=120, blank=True, help_text="Device or CPU name in an environment record."
+    )
+    cpu_signature = models.CharField(
+        max_length=40, blank=True, help_text="Family, model and stepping a CPU is pinned to."
+    )
+    sources = models.JSONField(default=dict, blank=True, help_text="Field name -> source.")
+    note = models.CharField(max_length=300, blank=True)
+
+    SPEC_FIELDS = tuple(
+        name for name in DeviceSpec.__dataclass_fields__ if name not in ("slug", "kind")
+    )
+
+    class Meta:
+        ordering = ["slug"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def to_spec(self) -> DeviceSpec:
+        """The device as numerical modules know it."""
+        return DeviceSpec(
+            slug=self.slug,
+            kind=DeviceKind(self.kind),
+            **{name: getattr(self, name) for name in self.SPEC_FIELDS},
+        )
+
+
+class Machine(models.Model):
+    """Something rentable that holds devices."""
+
+    class Availability(models.TextChoices):
+        CURRENT = "current", "Current"
+        RETIRED = "retired", "Retired"
+
+    slug = models.CharField(max_length=80, unique=True)
+    provider = models.CharField(max_length=40, db_index=True)
+    instance_type = models.CharField(max_length=60)
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="machines")
+    device_count = models.PositiveIntegerField(default=1)
+    vcpus = models.PositiveIntegerField(null=True, blank=True)
+    memory_gib = models.FloatField(null=True, blank=True, help_text="Host memory.")
+    region = models.CharField(max_length=40, blank=True, help_text="Where it is offered by default.")
+    availability = models.CharField(
+        max_length=10, choices=Availability.choices, default=Availability.CURRENT
+    )
+    source = models.CharField(max_length=300, blank=True, help_text="Source of the specification.")
+    note = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(device_count__gte=1), name="machine_device_count_positive"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Price(models.Model):
+    """What a machine costs by the hour, from when and according to whom. Rows are never changed."""
+
+    class Kind(models.TextChoices):
+        ON_DEMAND = "on-demand", "On demand"
+        SPOT = "spot", "Spot"
+
+    machine = models.ForeignKey(Machine, on_delete=models.CASCADE, related_name="prices")
+    kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.ON_DEMAND)
+    region = models.CharField(max_length=40)
+    currency = models.CharField(max_length=3, default="USD")
+    usd_per_hour = models.DecimalField(
+        max_digits=12, decimal_places=6, validators=[MinValueValidator(0.000001)]
+    )
+    as_of = models.CharField(
+        max_length=20,
+        blank=True,
+        help_text="ISO date, or a period such as 2018/2019; empty where nobody knows.",
+    )
+    source = models.CharField(max_length=300)
+    notional = models.BooleanField(
+        default=False, help_text="The price of a comparable machine, not of this one."
+    )
+    recorded_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["machine", "kind", "region", "-recorded_at", "-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(usd_per_hour__gt=0), name="price_usd_per_hour_positive"
+            ),
+            models.UniqueConstraint(
+                fields=["machine", "kind", "region", "as_of", "source"],
+                name="price_unique_quotation",
+            ),
+        ]
+        indexes = [models.Index(fields=["machine", "kind", "region", "recorded_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.machine} {self.kind} {self.usd_per_hour} USD/h ({self.as_of or 'undated'})"
