@@ -1,0 +1,16 @@
+"""The floor that measures: what can be timed, where, and every timing taken."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.apps import AppConfig
+
+
+class BenchmarkingConfig(AppConfig):
+    """``beat_schedule`` holds this app's periodic tasks in Celery's own format."""
+
+    name = "benchmarking"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    beat_schedule: ClassVar[dict[str, dict[str, Any]]] = {}

@@ -1,0 +1,1 @@
+"""What people ask for: query, forecast, advice, charts, exports, pages and API."""

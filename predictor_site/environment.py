@@ -1,0 +1,169 @@
+"""Read settings from the environment, and refuse what is wrong in one clear line.
+
+django-environ alone reads ``DEBUG=ture`` as false and a mistyped scheme as a traceback, so every
+reader here checks what it got and raises ``ImproperlyConfigured``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE_WORDS = ("1", "true", "yes", "on")
+FALSE_WORDS = ("0", "false", "no", "off")
+DATABASE_SCHEMES = ("sqlite", "postgres", "postgresql")
+BROKER_SCHEMES = ("filesystem", "redis", "rediss", "memory")
+HOST_PATTERN = re.compile(r"^(\*|\.?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:.]+\])$")
+
+
+class Environment:
+    """Typed, checked access to environment variables.
+
+    Parameters
+    ----------
+    variables : mapping, default=os.environ
+        Where the values come from.
+    """
+
+    def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
+        self._variables = variables
+
+    def text(self, name: str, default: str) -> str:
+        """The value of ``name``; an empty value counts as not set."""
+        return self._variables.get(name, "").strip() or default
+
+    def boolean(self, name: str, *, default: bool) -> bool:
+        """A yes or no, in any of the usual words."""
+        value = self.text(name, "").lower()
+        if not value:
+            return default
+        if value in TRUE_WORDS:
+            return True
+        if value in FALSE_WORDS:
+            return False
+        allowed = ", ".join(TRUE_WORDS + FALSE_WORDS)
+        raise ImproperlyConfigured(f"{name} must be one of {allowed}; it is {value!r}")
+
+    def integer(self, name: str, *, default: int, minimum: int, maximum: int) -> int:
+        """A whole number from ``minimum`` to ``maximum``."""
+        value = self.text(name, str(default))
+        if not re.fullmatch(r"-?[0-9]{1,18}", value) or not minimum <= int(value) <= maximum:
+            raise ImproperlyConfigured(
+                f"{name} must be a whole number from {minimum} to {maximum}; it is {value!r}"
+            )
+        return int(value)
+
+    def choice(self, name: str, *, default: str, allowed: Sequence[str]) -> str:
+        """One of the words in ``allowed``."""
+        value = self.text(name, default)
+        if value not in allowed:
+            raise ImproperlyConfigured(
+                f"{name} must be one of {', '.join(allowed)}; it is {value!r}"
+            )
+        return value
+
+    def folder(self, name: str, *, default: Path) -> Path:
+        """An absolute folder, which need not exist yet."""
+        path = Path(self.text(name, str(default))).expanduser()
+        if not path.is_absolute():
+            raise ImproperlyConfigured(f"{name} must be an absolute path; it is {str(path)!r}")
+        if path.exists() and not path.is_dir():
+            raise ImproperlyConfigured(f"{name} must be a folder; {str(path)!r} is a file")
+        return path
+
+    def hosts(self, name: str, *, default: Sequence[str]) -> list[str]:
+        """Host names, separated by commas."""
+        hosts = [host.strip() for host in self.text(name, ",".join(default)).split(",")]
+        for host in hosts:
+            if not HOST_PATTERN.match(host):
+                raise ImproperlyConfigured(
+                    f"{name} must be host names separated by commas, without scheme or port; "
+                    f"{host!r} is none"
+                )
+        return hosts
+
+    def origins(self, name: str) -> list[str]:
+        """Origins such as ``https://epochcast.example``, separated by commas."""
+        value = self.text(name, "")
+        origins = [origin.strip() for origin in value.split(",")] if value else []
+        for origin in origins:
+            parts = urlsplit(origin)
+            if parts.scheme not in ("http", "https") or not parts.netloc or parts.path:
+                raise ImproperlyConfigured(
+                    f"{name} must be origins such as https://epochcast.example, separated by "
+                    f"commas; {origin!r} is none"
+                )
+        return origins
+
+    def secret(self, name: str) -> str | None:
+        """The secret in ``name``, or in the file that ``<name>_FILE`` points to.
+
+        Errors name the variable and the file, and never show the secret.
+        """
+        value = self.text(name, "")
+        file_name = self.text(f"{name}_FILE", "")
+        if value and file_name:
+            raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: set one of them")
+        if not file_name:
+            return value or None
+        try:
+            content = Path(file_name).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise ImproperlyConfigured(f"{name}_FILE: cannot read {file_name!r}: {reason}") from None
+        if not content:
+            raise ImproperlyConfigured(f"{name}_FILE: {file_name!r} is empty")
+        return content
+
+    def database(self, name: str, *, default: str) -> dict[str, Any]:
+        """A Django database from a URL: ``sqlite:////file`` or ``postgres://user@host/database``."""
+        url = self.secret(name) or default
+        scheme = url.partition("://")[0]
+        hint = "sqlite:////absolute/file or postgres://user:password@host:5432/database"
+        if scheme not in DATABASE_SCHEMES or "://" not in url:
+            # A password may be in the URL, so only its scheme is repeated.
+            raise ImproperlyConfigured(f"{name} must look like {hint}; its scheme is {scheme[:20]!r}")
+        try:
+            config: dict[str, Any] = dict(environ.Env.db_url_config(url))
+            port = urlsplit(url).port if scheme != "sqlite" else None
+        except ValueError:
+            raise ImproperlyConfigured(f"{name} must look like {hint}; its port is wrong") from None
+        if not config.get("NAME"):
+            raise ImproperlyConfigured(f"{name} must look like {hint}; it names no database")
+        if scheme != "sqlite" and port == 0:
+            raise ImproperlyConfigured(f"{name} must look like {hint}; its port is wrong")
+        return config
+
+    def broker(self, name: str, *, default: str) -> str:
+        """A Celery broker: ``filesystem://`` or ``redis://host:6379/0``."""
+        url = self.secret(name) or default
+        hint = "filesystem:// or redis://host:6379/0"
+        scheme, separator, rest = url.partition("://")
+        if scheme not in BROKER_SCHEMES or not separator:
+            raise ImproperlyConfigured(f"{name} must be {hint}; its scheme is {scheme[:20]!r}")
+        if scheme in ("filesystem", "memory"):
+            if rest:
+                raise ImproperlyConfigured(
+                    f"{name} must be {hint}; {scheme}:// takes nothing behind it "
+                    "(its folder is EPOCHCAST_VAR_DIR/celery)"
+                )
+            return url
+        try:
+            parts = urlsplit(url)
+            port_is_right = parts.port != 0
+        except ValueError:
+            port_is_right = False
+        if not port_is_right:
+            raise ImproperlyConfigured(f"{name} must be {hint}; its port is wrong")
+        if not parts.hostname:
+            raise ImproperlyConfigured(f"{name} must be {hint}; it names no host")
+        if not re.fullmatch(r"/?[0-9]*", parts.path):
+            raise ImproperlyConfigured(f"{name} must be {hint}; its database is not a number")
+        return url

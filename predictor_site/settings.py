@@ -1,0 +1,263 @@
+"""Settings of the site, each from an environment variable with a default that is safe to start with.
+
+CONTRIBUTING.md lists the variables. A wrong value raises ``ImproperlyConfigured``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from csp.constants import NONE, SELF, UNSAFE_INLINE
+from django.core.management.utils import get_random_secret_key
+
+from predictor_site.environment import Environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+environment = Environment()
+
+# Everything that an installation writes: database, queue, secret key, runs of the probe.
+VAR_DIR = environment.folder("EPOCHCAST_VAR_DIR", default=BASE_DIR / "var")
+VAR_DIR.mkdir(parents=True, exist_ok=True)
+
+DEBUG = environment.boolean("DEBUG", default=False)
+ALLOWED_HOSTS = environment.hosts("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = environment.origins("CSRF_TRUSTED_ORIGINS")
+
+_secret_key = environment.secret("SECRET_KEY")
+if _secret_key is None and (VAR_DIR / "secret_key").exists():
+    _secret_key = (VAR_DIR / "secret_key").read_text(encoding="utf-8").strip()
+# Commands sign nothing that outlives them, so they may run on a key of their own; wsgi.py refuses.
+SECRET_KEY_IS_TEMPORARY = not _secret_key
+SECRET_KEY = _secret_key or get_random_secret_key()
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "csp",
+    "django_filters",
+    "django_htmx",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "import_export",
+    "rest_framework",
+    "benchmarking",
+    "regression",
+    "predictions",
+]
+
+MIDDLEWARE = [
+    "predictor_site.request_log.RequestLogMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "predictor_site.urls"
+WSGI_APPLICATION = "predictor_site.wsgi.application"
+ASGI_APPLICATION = "predictor_site.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# Database ---------------------------------------------------------------------------------------
+
+_database = environment.database("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'db.sqlite3'}")
+if _database["ENGINE"] == "django.db.backends.sqlite3":
+    _database["OPTIONS"] = {
+        # Readers do not wait for the writer, and a writer takes its lock at BEGIN: a transaction
+        # that upgraded from reading to writing would fail at once instead of waiting.
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",
+    }
+else:
+    _database["CONN_MAX_AGE"] = environment.integer(
+        "DATABASE_CONN_MAX_AGE_SECONDS", default=60, minimum=0, maximum=86_400
+    )
+    _database["CONN_HEALTH_CHECKS"] = True
+DATABASES = {"default": _database}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+
+# Celery -----------------------------------------------------------------------------------------
+
+CELERY_BROKER_URL = environment.broker("CELERY_BROKER_URL", default="filesystem://")
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {}
+if CELERY_BROKER_URL.startswith("filesystem://"):
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(VAR_DIR / "celery" / "messages"),
+        "data_folder_out": str(VAR_DIR / "celery" / "messages"),
+        "control_folder": str(VAR_DIR / "celery" / "control"),
+    }
+    for _folder in ("messages", "control"):
+        (VAR_DIR / "celery" / _folder).mkdir(parents=True, exist_ok=True)
+elif CELERY_BROKER_URL.startswith(("redis://", "rediss://")):
+    # Longer than any task's hard limit, so that Redis never hands a running task out again.
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600}
+
+QUEUES = ("predict", "bench", "maintenance")
+CELERY_TASK_QUEUES = {name: {"exchange": name, "routing_key": name} for name in QUEUES}
+CELERY_TASK_DEFAULT_QUEUE = "predict"
+# A queue of a mistyped name would be filled and never read.
+CELERY_TASK_CREATE_MISSING_QUEUES = False
+# A task may name another queue in its decorator: @shared_task(queue="maintenance").
+CELERY_TASK_ROUTES = {
+    "benchmarking.tasks.*": {"queue": "bench"},
+    "regression.tasks.*": {"queue": "predict"},
+    "predictions.tasks.*": {"queue": "predict"},
+}
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_TASK_IGNORE_RESULT = True
+# Our rows say what was done; a task that died with its worker is found again by a sweep, and one
+# that kills its worker is not handed to the next.
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_SOFT_TIME_LIMIT = 50
+CELERY_TASK_TIME_LIMIT = 60
+# Remote control needs broadcast queues, which nobody reads here.
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celery" / "beat-schedule")
+CELERY_TIMEZONE = "UTC"
+
+# Files that browsers load -----------------------------------------------------------------------
+
+STATIC_URL = "static/"
+STATIC_ROOT = VAR_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"] if (BASE_DIR / "static").is_dir() else []
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "predictor_site.plotly_files.PlotlyFinder",
+]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+# Security ---------------------------------------------------------------------------------------
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF],
+        # Plotly writes its styles into the page and draws its images from data.
+        "style-src": [SELF, UNSAFE_INLINE],
+        "img-src": [SELF, "data:", "blob:"],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    },
+}
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+
+# The site is reached over HTTPS through a proxy that sets X-Forwarded-Proto itself.
+HTTPS = environment.boolean("HTTPS", default=False)
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "admin:login"
+
+# Language, time ---------------------------------------------------------------------------------
+
+LANGUAGE_CODE = "en-us"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+# API --------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticatedOrReadOnly"],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.LimitOffsetPagination",
+    "PAGE_SIZE": 100,
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Epochcast",
+    "DESCRIPTION": "Training time and cost of CNNs on cloud GPU machines.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    # The interface comes from an installed package: nothing is loaded from elsewhere.
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+
+# Logs -------------------------------------------------------------------------------------------
+
+LOG_LEVEL = environment.choice(
+    "LOG_LEVEL", default="INFO", allowed=("DEBUG", "INFO", "WARNING", "ERROR")
+)
+LOG_FORMAT = environment.choice("LOG_FORMAT", default="text", allowed=("text", "json"))
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
+        "json": {"()": "predictor_site.request_log.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        # Django's own console handler would write each line a second time.
+        "django": {"handlers": [], "propagate": True},
+        **{
+            name: {"level": LOG_LEVEL}
+            for name in ("predictor_site", "predictions", "regression", "benchmarking", "celery")
+        },
+    },
+}
