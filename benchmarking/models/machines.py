@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
+
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
 
 from benchmarking.specs import DeviceKind, DeviceSpec
+
+_DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
+
+
+def validate_as_of(value: str) -> None:
+    """Refuse what is neither an ISO date, month or year nor a period of two of them."""
+    try:
+        days = [_first_day(part) for part in value.split("/")]
+    except ValueError:
+        days = []
+    if len(days) not in (1, 2) or days != sorted(days):
+        raise ValidationError(
+            f"{value!r} is no date: write 2026-08-17, 2026-08, 2026 or a period such as "
+            "2018/2019, and leave it empty where nobody knows."
+        )
+
+
+def _first_day(text: str) -> date:
+    match = _DAY.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    year, month, day = (int(part or 1) for part in match.groups())
+    return date(year, month, day)
 
 
 class Device(models.Model):
@@ -32,6 +59,9 @@ class Device(models.Model):
     clock_mhz = models.FloatField(null=True, blank=True, help_text="Boost clock.")
     compute_capability = models.FloatField(null=True, blank=True)
     l2_mib = models.FloatField(null=True, blank=True)
+    tdp_watts = models.FloatField(
+        null=True, blank=True, help_text="Power limit; halved for a board of two dies."
+    )
     reported_name = models.CharField(
         max_length=120, blank=True, help_text="Device or CPU name in an environment record."
     )
@@ -40,6 +70,11 @@ class Device(models.Model):
     )
     sources = models.JSONField(default=dict, blank=True, help_text="Field name -> source.")
     note = models.CharField(max_length=300, blank=True)
+    shipped_values = models.JSONField(
+        default=dict,
+        editable=False,
+        help_text="What the shipped catalogue said when it was last loaded.",
+    )
 
     SPEC_FIELDS = tuple(
         name for name in DeviceSpec.__dataclass_fields__ if name not in ("slug", "kind")
@@ -80,6 +115,11 @@ class Machine(models.Model):
     )
     source = models.CharField(max_length=300, blank=True, help_text="Source of the specification.")
     note = models.CharField(max_length=300, blank=True)
+    shipped_values = models.JSONField(
+        default=dict,
+        editable=False,
+        help_text="What the shipped catalogue said when it was last loaded.",
+    )
 
     class Meta:
         ordering = ["slug"]
@@ -110,6 +150,7 @@ class Price(models.Model):
     as_of = models.CharField(
         max_length=20,
         blank=True,
+        validators=[validate_as_of],
         help_text="ISO date, or a period such as 2018/2019; empty where nobody knows.",
     )
     source = models.CharField(max_length=300)

@@ -1,0 +1,1 @@
+"""The shipped catalogue of devices, machines, prices and architectures, and what reads it."""
