@@ -1,0 +1,370 @@
+"""Traces one whole training iteration of a network: forward, loss, backward, optimizer step.
+
+The iteration runs twice on ``meta`` tensors, at batch sizes 2 and 3: the difference of two
+totals is the part per example, the rest is fixed. The optimizer is SGD with momentum 0.9 and
+weight decay in its steady state (the momentum buffers exist), in PyTorch's loop over the
+parameters, which is what a CPU runs; a GPU's default does the same arithmetic in fewer, larger
+launches, of which the number follows from ``parameter_tensors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from benchmarking.specs import ConvolutionSpec, ConvolutionUse, OperationSpec, Phase, TracedNetwork
+from benchmarking.tracing.errors import UntraceableError
+from benchmarking.tracing.kept_bytes import KeptStorages, amp_kept_bytes
+from benchmarking.tracing.recorder import IterationRecorder, OperationTotals
+
+ModuleFactory = Callable[[], nn.Module]
+
+BATCH_SIZES = (2, 3)
+LARGEST_IMAGE_SIZE = 4096
+MOMENTUM = 0.9
+WEIGHT_DECAY = 1e-4
+
+
+def trace_network(
+    module_factory: ModuleFactory,
+    *,
+    slug: str,
+    family: str,
+    image_size: int,
+    auxiliary_weight: float = 0.0,
+    factory_without_heads: ModuleFactory | None = None,
+    in_channels: int = 3,
+) -> TracedNetwork:
+    """Trace the network that ``module_factory`` builds, on square images.
+
+    Parameters
+    ----------
+    module_factory
+        Returns the module. Its output is a tensor of class scores, or a tuple, list or dict of
+        which the first is that and the others are auxiliary heads (``None`` is left out).
+    slug, family
+        Names that the trace carries.
+    image_size
+        Height and width of the images in pixels.
+    auxiliary_weight
+        Factor of each auxiliary head's loss.
+    factory_without_heads
+        Builds the network without auxiliary heads, for images that are too small for them.
+    in_channels
+        Channels of the images.
+
+    Raises
+    ------
+    UntraceableError
+        If the network cannot train on images of this size, or is not covered.
+    """
+    tracer = NetworkTracer(
+        module_factory,
+        slug=slug,
+        family=family,
+        auxiliary_weight=auxiliary_weight,
+        factory_without_heads=factory_without_heads,
+        in_channels=in_channels,
+    )
+    return tracer.trace(image_size)
+
+
+class NetworkTracer:
+    """Traces one network at several image sizes, building it once; arguments as above."""
+
+    def __init__(
+        self,
+        module_factory: ModuleFactory,
+        *,
+        slug: str,
+        family: str,
+        auxiliary_weight: float = 0.0,
+        factory_without_heads: ModuleFactory | None = None,
+        in_channels: int = 3,
+    ) -> None:
+        self._slug = slug
+        self._family = family
+        self._in_channels = in_channels
+        self._network = _BuiltNetwork(module_factory, auxiliary_weight)
+        self._without_heads = (
+            _BuiltNetwork(factory_without_heads, 0.0) if factory_without_heads else None
+        )
+
+    def trace(self, image_size: int) -> TracedNetwork:
+        """Trace at one image size; raises ``UntraceableError`` as :func:`trace_network` does."""
+        if not 1 <= image_size <= LARGEST_IMAGE_SIZE:
+            raise UntraceableError(
+                f"image size {image_size} is not between 1 and {LARGEST_IMAGE_SIZE} pixels"
+            )
+        try:
+            return self._trace(self._network, image_size, note="")
+        except UntraceableError as error:
+            if self._without_heads is None:
+                raise UntraceableError(
+                    f"{self._slug} cannot train on {image_size} px images: {error}"
+                ) from error
+        try:
+            return self._trace(
+                self._without_heads,
+                image_size,
+                note=f"Traced without its auxiliary head, which {image_size} px images do not fit.",
+            )
+        except UntraceableError as error:
+            raise UntraceableError(
+                f"{self._slug} cannot train on {image_size} px images: {error}"
+            ) from error
+
+    def _trace(self, network: _BuiltNetwork, image_size: int, note: str) -> TracedNetwork:
+        input_shape = (self._in_channels, image_size, image_size)
+        small, large = (network.run(batch_size, input_shape) for batch_size in BATCH_SIZES)
+        operations = _split_operations(small.recorder, large.recorder) + network.optimizer_steps()
+        saved_per_example, saved_fixed = _split(small.kept_bytes, large.kept_bytes)
+        amp_per_example, amp_fixed = network.amp_kept_bytes(input_shape)
+        parameters = list(network.module().parameters())
+        return TracedNetwork(
+            slug=self._slug,
+            family=self._family,
+            image_size=image_size,
+            parameters=sum(parameter.numel() for parameter in parameters),
+            parameter_tensors=len(parameters),
+            multiply_adds=round(
+                sum(
+                    operation.multiply_adds_per_example
+                    for operation in operations
+                    if operation.phase is Phase.FORWARD
+                )
+            ),
+            saved_bytes_per_example=saved_per_example,
+            saved_bytes_fixed=saved_fixed,
+            saved_bytes_amp_per_example=amp_per_example,
+            saved_bytes_amp_fixed=amp_fixed,
+            convolutions=_convolution_uses(small.recorder),
+            operations=operations,
+            minimum_batch_size=2 if small.recorder.normalizes_one_value else 1,
+            note=note,
+        )
+
+
+@dataclass(frozen=True)
+class _Iteration:
+    """One traced forward and backward pass."""
+
+    recorder: IterationRecorder
+    kept_bytes: int
+
+
+class _BuiltNetwork:
+    """A module on ``meta``, built when it is first needed, and what is traced once for it."""
+
+    def __init__(self, factory: ModuleFactory, auxiliary_weight: float) -> None:
+        self._factory = factory
+        self._auxiliary_weight = auxiliary_weight
+        self._module: nn.Module | None = None
+        self._optimizer_steps: tuple[OperationSpec, ...] | None = None
+        self._amp_fixed: float | None = None
+
+    def module(self) -> nn.Module:
+        """The module, in training mode."""
+        if self._module is None:
+            self._module = build_on_meta(self._factory)
+        return self._module
+
+    def run(self, batch_size: int, input_shape: tuple[int, ...]) -> _Iteration:
+        """Trace one forward and backward pass."""
+        module = self.module()
+        recorder = IterationRecorder()
+        kept = KeptStorages(module.parameters())
+        images = torch.empty((batch_size, *input_shape), device="meta")
+        for parameter in module.parameters():
+            parameter.grad = None
+        try:
+            with recorder:
+                with kept.watch():
+                    loss = self._loss(module(images), _meta_targets)
+                recorder.phase = Phase.BACKWARD
+                loss.backward()
+        except UntraceableError:
+            raise
+        except Exception as error:  # the network's own code may raise anything
+            raise UntraceableError(_first_line(error)) from error
+        return _Iteration(recorder, kept.bytes)
+
+    def amp_kept_bytes(self, input_shape: tuple[int, ...]) -> tuple[float, float]:
+        """Bytes per example and fixed bytes kept under autocast.
+
+        The fixed part holds copies of weights and statistics per channel, which do not depend
+        on the image size: it is found once and then reused.
+        """
+        small = amp_kept_bytes(self.module(), BATCH_SIZES[0], input_shape, self._loss)
+        if self._amp_fixed is None:
+            large = amp_kept_bytes(self.module(), BATCH_SIZES[1], input_shape, self._loss)
+            _, self._amp_fixed = _split(small, large)
+        return (small - self._amp_fixed) / BATCH_SIZES[0], self._amp_fixed
+
+    def optimizer_steps(self) -> tuple[OperationSpec, ...]:
+        """The operations of one optimizer step, which depend on the parameters alone."""
+        if self._optimizer_steps is None:
+            self._optimizer_steps = _trace_optimizer(self.module())
+        return self._optimizer_steps
+
+    def _loss(self, outputs: Any, targets: Callable[..., torch.Tensor]) -> torch.Tensor:
+        scores = _score_tensors(outputs)
+        losses = [F.cross_entropy(score, targets(_target_shape(score))) for score in scores]
+        loss = losses[0]
+        for auxiliary in losses[1:]:
+            loss = loss + self._auxiliary_weight * auxiliary
+        return loss
+
+
+def build_on_meta(factory: ModuleFactory) -> nn.Module:
+    """Build a module in training mode with all parameters and buffers on ``meta``.
+
+    The module's code runs on the CPU, because some networks compute their widths with real
+    tensors; each parameter moves to ``meta`` the moment it is registered, so that nobody waits
+    for an initialisation or needs the memory of all weights.
+
+    Raises ``UntraceableError`` if the factory fails or returns something else than a module.
+    """
+    handle = register_module_parameter_registration_hook(_to_meta)
+    try:
+        module = factory()
+    except Exception as error:  # the network's own code may raise anything
+        raise UntraceableError(f"building it failed: {_first_line(error)}") from error
+    finally:
+        handle.remove()
+    if not isinstance(module, nn.Module):
+        raise UntraceableError(
+            f"the factory returned {type(module).__name__}, not a torch.nn.Module"
+        )
+    if not any(True for _ in module.parameters()):
+        raise UntraceableError("it has no parameters to train")
+    return module.to("meta").train()
+
+
+def _to_meta(
+    module: nn.Module, name: str, parameter: nn.Parameter | None
+) -> nn.Parameter | None:
+    if parameter is None or isinstance(parameter, nn.UninitializedParameter):
+        return None
+    return nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+
+
+def _meta_targets(shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.long, device="meta")
+
+
+def _score_tensors(outputs: Any) -> list[torch.Tensor]:
+    if isinstance(outputs, torch.Tensor):
+        found: list[Any] = [outputs]
+    elif isinstance(outputs, dict):
+        found = list(outputs.values())
+    elif isinstance(outputs, (list, tuple)):
+        found = list(outputs)
+    else:
+        found = []
+    scores = [score for score in found if score is not None]
+    if not scores or not all(isinstance(s, torch.Tensor) and s.dim() >= 2 for s in scores):
+        raise UntraceableError(
+            "its output is no tensor of class scores with shape (batch, classes)"
+        )
+    return scores
+
+
+def _target_shape(score: torch.Tensor) -> tuple[int, ...]:
+    return (int(score.shape[0]), *(int(extent) for extent in score.shape[2:]))
+
+
+def _trace_optimizer(module: nn.Module) -> tuple[OperationSpec, ...]:
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in parameters:
+        if parameter.grad is None:
+            continue
+        parameter.grad = torch.empty_like(parameter)
+    optimizer = torch.optim.SGD(
+        parameters, lr=0.1, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY, foreach=False
+    )
+    optimizer.step()
+    recorder = IterationRecorder()
+    recorder.phase = Phase.OPTIMIZER
+    with recorder:
+        optimizer.step()
+    return tuple(
+        OperationSpec(
+            name=name,
+            phase=phase,
+            calls=totals.calls,
+            bytes_per_example=0.0,
+            bytes_fixed=float(totals.bytes),
+        )
+        for (phase, name), totals in sorted(recorder.totals.items())
+    )
+
+
+def _split(small: float, large: float) -> tuple[float, float]:
+    """Part per example and fixed part of a quantity at the two batch sizes."""
+    per_example = (large - small) / (BATCH_SIZES[1] - BATCH_SIZES[0])
+    return per_example, small - BATCH_SIZES[0] * per_example
+
+
+_PHASE_ORDER = {phase: position for position, phase in enumerate(Phase)}
+
+
+def _split_operations(
+    small: IterationRecorder, large: IterationRecorder
+) -> tuple[OperationSpec, ...]:
+    operations = []
+    calls_small = {key: totals.calls for key, totals in small.totals.items()}
+    calls_large = {key: totals.calls for key, totals in large.totals.items()}
+    if calls_small != calls_large:
+        raise UntraceableError(
+            "it runs other operations for a batch of "
+            f"{BATCH_SIZES[0]} than for a batch of {BATCH_SIZES[1]}"
+        )
+    for phase, name in sorted(small.totals, key=lambda key: (_PHASE_ORDER[key[0]], key[1])):
+        totals: OperationTotals = small.totals[phase, name]
+        larger = large.totals[phase, name]
+        per_example, fixed = _split(totals.bytes, larger.bytes)
+        multiply_adds, _ = _split(totals.multiply_adds, larger.multiply_adds)
+        operations.append(
+            OperationSpec(
+                name=name,
+                phase=phase,
+                calls=totals.calls,
+                bytes_per_example=per_example,
+                bytes_fixed=fixed,
+                multiply_adds_per_example=multiply_adds,
+            )
+        )
+    return tuple(operations)
+
+
+def _convolution_uses(recorder: IterationRecorder) -> tuple[ConvolutionUse, ...]:
+    """The layers with their counts, largest work first within equal networks' order."""
+    trained: dict[ConvolutionSpec, int] = {}
+    uses = []
+    for (layer, needs_input, needs_weight), count in recorder.backward_convolutions.items():
+        if not needs_weight:
+            raise UntraceableError(
+                f"the weights of convolution {layer.key} are frozen; "
+                "forecasts are about training every layer"
+            )
+        trained[layer] = trained.get(layer, 0) + count
+        uses.append(ConvolutionUse(layer, count, needs_input))
+    for layer, count in recorder.forward_convolutions.items():
+        if trained.get(layer, 0) != count:
+            raise UntraceableError(
+                f"convolution {layer.key} is not trained (frozen, detached or unused); "
+                "forecasts are about training every layer"
+            )
+    return tuple(sorted(uses, key=lambda use: (use.layer, use.needs_input_gradient)))
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
