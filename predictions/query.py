@@ -1,0 +1,418 @@
+"""What people ask for: one frozen query, one parser and one query string for every way in.
+
+The command line, the page, the CSV, the JSON and the API all hand raw text to
+:func:`parse_query`, so that one set of sentences says what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from benchmarking.specs import Optimizer, Precision
+
+DEFAULT_PRECISION = "default"
+DEFAULT_EXAMPLES = 1_281_167
+DEFAULT_EPOCHS = 1
+DEFAULT_IMAGE_SIZE = 224
+DEFAULT_PRICE_KIND = "on-demand"
+DEFAULT_REGION = "us-east-1"
+
+PRECISIONS = (DEFAULT_PRECISION, *(precision.value for precision in Precision))
+OPTIMIZERS = tuple(optimizer.value for optimizer in Optimizer)
+PRICE_KINDS = ("on-demand", "spot")
+
+# The batch sizes of a query that names none, as far as they fit.
+BATCH_SIZE_LADDER = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+
+# torchvision trains its auxiliary head only from 288 px on.
+IMAGE_SIZE_OF = {"inception_v3": 299}
+
+MAX_EXAMPLES = 10_000_000_000
+MAX_EPOCHS = 100_000
+MAX_IMAGE_SIZE = 4096
+MAX_BATCH_SIZE = 4096
+MAX_BATCH_SIZES = 512
+MAX_ARCHITECTURES = 80
+MAX_PLACES = 100
+MAX_ROWS = 10_000
+MAX_VALUES = 400
+MAX_TEXT_LENGTH = 2_000
+
+
+class QueryError(ValueError):
+    """A query that cannot be answered: one sentence for each field that is wrong.
+
+    ``errors`` maps a field, by its name in the query string, to its sentence.
+    """
+
+    def __init__(self, errors: Mapping[str, str]) -> None:
+        super().__init__(" ".join(errors.values()))
+        self.errors = dict(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The names that a query may use.
+
+    ``image_sizes`` maps an architecture to the sizes in pixels that it was traced at.
+    """
+
+    image_sizes: Mapping[str, tuple[int, ...]]
+    machines: tuple[str, ...]
+    devices: tuple[str, ...]
+    regions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastQuery:
+    """One question: which CNNs, where, on how much data.
+
+    ``batch_sizes`` is ``None`` for the usual ladder up to what fits; ``image_size`` is ``None``
+    for the usual size of each architecture; limits are ``None`` where there is none.
+    """
+
+    architectures: tuple[str, ...]
+    machines: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    batch_sizes: tuple[int, ...] | None = None
+    examples: int = DEFAULT_EXAMPLES
+    epochs: int = DEFAULT_EPOCHS
+    precision: str = DEFAULT_PRECISION
+    image_size: int | None = None
+    price: str = DEFAULT_PRICE_KIND
+    region: str = DEFAULT_REGION
+    optimizer: Optimizer = Optimizer.SGD
+    loader_images_per_second: float | None = None
+    max_usd: float | None = None
+    max_hours: float | None = None
+    max_memory_gib: float | None = None
+
+    def image_size_of(self, architecture: str, traced_sizes: Sequence[int] = ()) -> int:
+        """Pixels that ``architecture`` is asked for: the query's, else the usual size.
+
+        Where the usual size was not traced, the nearest of ``traced_sizes`` stands in.
+        """
+        if self.image_size is not None:
+            return self.image_size
+        usual = IMAGE_SIZE_OF.get(architecture, DEFAULT_IMAGE_SIZE)
+        if not traced_sizes or usual in traced_sizes:
+            return usual
+        return min(traced_sizes, key=lambda size: (abs(size - usual), size))
+
+    def parameters(self) -> list[tuple[str, str]]:
+        """Names and values of the query string, in one fixed order, defaults left out."""
+        pairs = [("architecture", slug) for slug in self.architectures]
+        pairs += [("machine", slug) for slug in self.machines]
+        pairs += [("device", slug) for slug in self.devices]
+        pairs += [
+            (option.name, option.write(getattr(self, option.name)))
+            for option in SINGLE_OPTIONS
+            if getattr(self, option.name) != option.default
+        ]
+        return pairs
+
+    def to_query_string(self) -> str:
+        """The query as a URL carries it; :func:`parse_query` turns it back into this query."""
+        return urlencode(self.parameters(), safe=",")
+
+    def to_json(self) -> dict[str, Any]:
+        """The query with its defaults filled in, under the names of the query string."""
+        values: dict[str, Any] = {
+            "architecture": list(self.architectures),
+            "machine": list(self.machines),
+            "device": list(self.devices),
+        }
+        for option in SINGLE_OPTIONS:
+            value = getattr(self, option.name)
+            values[option.name] = list(value) if isinstance(value, tuple) else value
+        values["optimizer"] = self.optimizer.value
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """An option with one value: how to read its text and how to write it again."""
+
+    name: str
+    default: Any
+    read: Callable[[str], Any]
+    write: Callable[[Any], str] = str
+    joins_repeats: bool = False
+
+
+def parse_query(parameters: Mapping[str, Sequence[str]], choices: Choices) -> ForecastQuery:
+    """Read a query from raw texts by name; empty texts count as not given.
+
+    Raises :class:`QueryError` with one sentence per field that cannot be understood, that is
+    out of bounds, or that names something unknown.
+    """
+    errors: dict[str, str] = {}
+    given = _given_texts(parameters, errors)
+    values: dict[str, Any] = {
+        "architectures": _read_names(
+            given, "architecture", "CNN", choices.image_sizes, MAX_ARCHITECTURES, errors
+        ),
+        "machines": _read_names(given, "machine", "machine", choices.machines, MAX_PLACES, errors),
+        "devices": _read_names(given, "device", "device", choices.devices, MAX_PLACES, errors),
+    }
+    for option in SINGLE_OPTIONS:
+        values[option.name] = _read_single(given, option, errors)
+    if "architecture" not in errors and not values["architectures"]:
+        errors["architecture"] = "Choose at least one CNN, for example resnet50."
+    if not errors.keys() & {"machine", "device"} and not (values["machines"] or values["devices"]):
+        errors["machine"] = "Choose at least one machine (or a device), for example reference-cpu."
+    _check_region(values, choices, errors)
+    if not errors:
+        _check_image_size(values, choices, errors)
+        _check_row_count(values, errors)
+    if errors:
+        raise QueryError(errors)
+    return ForecastQuery(**values)
+
+
+def did_you_mean(text: str, known: Iterable[str]) -> str:
+    """``" Did you mean a or b?"`` for the known names closest to ``text``, or nothing."""
+    by_lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(text.lower(), by_lower, n=3, cutoff=0.6)
+    if not close:
+        return ""
+    return f" Did you mean {' or '.join(by_lower[name] for name in close)}?"
+
+
+def compact_batch_sizes(batch_sizes: Sequence[int]) -> str:
+    """Batch sizes as text, runs of three or more as a range: ``1-16,24,32``."""
+    parts: list[str] = []
+    start = 0
+    while start < len(batch_sizes):
+        end = start
+        while end + 1 < len(batch_sizes) and batch_sizes[end + 1] == batch_sizes[end] + 1:
+            end += 1
+        if end - start >= 2:
+            parts.append(f"{batch_sizes[start]}-{batch_sizes[end]}")
+        else:
+            parts += [str(size) for size in batch_sizes[start : end + 1]]
+        start = end + 1
+    return ",".join(parts)
+
+
+def _given_texts(
+    parameters: Mapping[str, Sequence[str]], errors: dict[str, str]
+) -> dict[str, list[str]]:
+    if sum(len(texts) for texts in parameters.values()) > MAX_VALUES:
+        raise QueryError({"architecture": f"A query may hold at most {MAX_VALUES} values."})
+    given: dict[str, list[str]] = {}
+    for name, texts in parameters.items():
+        if name not in OPTION_NAMES:
+            # A stranger's parameter (a campaign tag in a shared link) is not an error; a typo is.
+            close = difflib.get_close_matches(name.replace("-", "_"), OPTION_NAMES, 1, 0.75)
+            if close:
+                errors[name] = f"{_quoted(name)} is not an option. Did you mean {close[0]}?"
+            continue
+        kept = [text.strip() for text in texts if text.strip()]
+        if any(len(text) > MAX_TEXT_LENGTH for text in kept):
+            errors[name] = f"{name} is too long: at most {MAX_TEXT_LENGTH} characters."
+        elif kept:
+            given[name] = kept
+    return given
+
+
+def _read_names(
+    given: Mapping[str, list[str]],
+    name: str,
+    word: str,
+    known: Iterable[str],
+    limit: int,
+    errors: dict[str, str],
+) -> tuple[str, ...]:
+    slugs = tuple(dict.fromkeys(given.get(name, ())))
+    if not slugs:
+        return ()
+    known = set(known)
+    unknown = [slug for slug in slugs if slug not in known]
+    if unknown:
+        errors[name] = _unknown_name_sentence(unknown, name, word, known)
+    elif len(slugs) > limit:
+        errors[name] = f"At most {limit} {word}s fit in one query (got {len(slugs)})."
+    return slugs
+
+
+def _unknown_name_sentence(unknown: list[str], name: str, word: str, known: set[str]) -> str:
+    if not known:
+        return f"No {word} is loaded yet: run script/setup first."
+    listed = ", ".join(_quoted(slug) for slug in unknown[:3])
+    more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+    hint = did_you_mean(unknown[0], known)
+    if not hint:
+        few = sorted(known)
+        shown = ", ".join(few[:6])
+        hint = f" Known: {shown}{f' and {len(few) - 6} more' if len(few) > 6 else ''}."
+    return f"Unknown {word}{'s' if len(unknown) > 1 else ''} {listed}{more}.{hint}"
+
+
+def _read_single(given: Mapping[str, list[str]], option: _Option, errors: dict[str, str]) -> Any:
+    texts = given.get(option.name)
+    if not texts:
+        return option.default
+    if option.joins_repeats:
+        texts = [",".join(texts)]
+    if len(set(texts)) > 1:
+        errors[option.name] = f"Give {option.name} once (got {len(texts)} different values)."
+        return option.default
+    try:
+        return option.read(texts[0])
+    except ValueError as error:
+        errors[option.name] = str(error)
+        return option.default
+
+
+def _check_region(values: Mapping[str, Any], choices: Choices, errors: dict[str, str]) -> None:
+    region = values["region"]
+    if region == DEFAULT_REGION or "region" in errors or region in choices.regions:
+        return
+    hint = did_you_mean(region, choices.regions)
+    if not hint:
+        known = ", ".join(sorted({*choices.regions, DEFAULT_REGION})[:8])
+        hint = f" Known: {known}."
+    errors["region"] = f"No price is known for region {_quoted(region)}.{hint}"
+
+
+def _check_image_size(values: Mapping[str, Any], choices: Choices, errors: dict[str, str]) -> None:
+    size = values["image_size"]
+    if size is None:
+        return
+    traced = {slug: choices.image_sizes[slug] for slug in values["architectures"]}
+    if any(size in sizes for sizes in traced.values()):
+        return
+    known = "; ".join(
+        f"{slug} at {' or '.join(map(str, sorted(sizes)))} px"
+        for slug, sizes in list(traced.items())[:3]
+    )
+    errors["image_size"] = f"No layers are known at {size} px. Known: {known}."
+
+
+def _check_row_count(values: Mapping[str, Any], errors: dict[str, str]) -> None:
+    sizes = len(values["batch_sizes"] or BATCH_SIZE_LADDER)
+    places = len(values["machines"]) + len(values["devices"])
+    rows = len(values["architectures"]) * places * sizes
+    if rows > MAX_ROWS:
+        errors["batch_sizes"] = (
+            f"{len(values['architectures'])} CNNs x {places} machines x {sizes} batch sizes are "
+            f"{rows:,} rows; at most {MAX_ROWS:,} fit in one query. Ask for fewer of them."
+        )
+
+
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:[, _'][0-9]{3}){1,4}", re.ASCII)
+_DECIMAL_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
+_BATCH_PART = re.compile(r"([0-9]{1,12})(?:\s*-\s*([0-9]{1,12}))?", re.ASCII)
+_BATCH_HELP = f"Batch sizes are whole numbers from 1 to {MAX_BATCH_SIZE}, as in 1-64 or 8,16,32"
+
+
+def _whole_number(name: str, maximum: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        number = int(re.sub(r"[, _']", "", text)) if _WHOLE_NUMBER.fullmatch(text) else 0
+        if not 1 <= number <= maximum:
+            raise ValueError(
+                f"{name.capitalize()} must be a whole number from 1 to {maximum:,} "
+                f"(got {_quoted(text)})."
+            )
+        return number
+
+    return read
+
+
+def _positive_number(name: str, unit: str, maximum: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        number = float(text) if _DECIMAL_NUMBER.fullmatch(text) else math.nan
+        if not 0 < number <= maximum:
+            raise ValueError(
+                f"{name} must be a number of {unit} above 0 and at most {maximum:,.0f} "
+                f"(got {_quoted(text)})."
+            )
+        return number
+
+    return read
+
+
+def _one_of(name: str, allowed: Sequence[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(
+                f"Unknown {name} {_quoted(text)}: it is one of {', '.join(allowed)}."
+                f"{did_you_mean(text, allowed)}"
+            )
+        return text
+
+    return read
+
+
+def _read_optimizer(text: str) -> Optimizer:
+    return Optimizer(_one_of("optimizer", OPTIMIZERS)(text))
+
+
+def _read_region(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9 ()/_-]{1,40}", text, re.ASCII):
+        raise ValueError(f"{_quoted(text)} is not the name of a region, as in {DEFAULT_REGION}.")
+    return text
+
+
+def _read_batch_sizes(text: str) -> tuple[int, ...]:
+    sizes: set[int] = set()
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        match = _BATCH_PART.fullmatch(part)
+        if match is None:
+            raise ValueError(f"{_BATCH_HELP} (got {_quoted(part)}).")
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        if first < 1 or last > MAX_BATCH_SIZE or first > MAX_BATCH_SIZE:
+            raise ValueError(f"{_BATCH_HELP} (got {_quoted(part)}).")
+        if last < first:
+            raise ValueError(
+                f"{_BATCH_HELP}: a range goes from small to large ({last}-{first}, not {part})."
+            )
+        sizes.update(range(first, last + 1))
+    if not sizes:
+        raise ValueError(f"{_BATCH_HELP} (got {_quoted(text)}).")
+    if len(sizes) > MAX_BATCH_SIZES:
+        raise ValueError(
+            f"At most {MAX_BATCH_SIZES} batch sizes fit in one query (got {len(sizes)})."
+        )
+    return tuple(sorted(sizes))
+
+
+def _quoted(text: str) -> str:
+    shown = text if len(text) <= 40 else f"{text[:37]}..."
+    return f"'{''.join(c if c.isprintable() else '?' for c in shown)}'"
+
+
+def _write_number(number: float) -> str:
+    return repr(int(number)) if number == int(number) else repr(number)
+
+
+SINGLE_OPTIONS = (
+    _Option("batch_sizes", None, _read_batch_sizes, compact_batch_sizes, joins_repeats=True),
+    _Option("examples", DEFAULT_EXAMPLES, _whole_number("examples", MAX_EXAMPLES)),
+    _Option("epochs", DEFAULT_EPOCHS, _whole_number("epochs", MAX_EPOCHS)),
+    _Option("precision", DEFAULT_PRECISION, _one_of("precision", PRECISIONS)),
+    _Option("image_size", None, _whole_number("image size", MAX_IMAGE_SIZE)),
+    _Option("price", DEFAULT_PRICE_KIND, _one_of("price kind", PRICE_KINDS)),
+    _Option("region", DEFAULT_REGION, _read_region),
+    _Option("optimizer", Optimizer.SGD, _read_optimizer),
+    _Option(
+        "loader_images_per_second",
+        None,
+        _positive_number("The input pipeline's rate", "images per second", 10_000_000),
+        _write_number,
+    ),
+    _Option("max_usd", None, _positive_number("The cost limit", "US dollars", 1e9), _write_number),
+    _Option("max_hours", None, _positive_number("The time limit", "hours", 1e7), _write_number),
+    _Option(
+        "max_memory_gib", None, _positive_number("The memory limit", "GiB", 100_000), _write_number
+    ),
+)
+OPTION_NAMES = ("architecture", "machine", "device", *(option.name for option in SINGLE_OPTIONS))
