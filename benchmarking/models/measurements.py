@@ -169,10 +169,13 @@ class FailedTiming(models.Model):
                 | models.Q(layer__isnull=True, architecture__isnull=False),
                 name="failed_timing_has_one_subject",
             ),
+            # Two, because SQLite takes every null for a value of its own.
             models.UniqueConstraint(
-                fields=["run", "layer", "architecture", "batch_size", "round"],
-                nulls_distinct=False,
-                name="failed_timing_unique",
+                fields=["run", "layer", "batch_size", "round"], name="failed_layer_timing_unique"
+            ),
+            models.UniqueConstraint(
+                fields=["run", "architecture", "batch_size", "round"],
+                name="failed_iteration_timing_unique",
             ),
         ]
 
