@@ -17,6 +17,9 @@ STANDARD_ATTRIBUTES = frozenset(
     vars(logging.LogRecord("", 0, "", 0, "", None, None)) | {"message": "", "asctime": ""}
 )
 
+# Watchdogs ask every few seconds, and each page asks for a dozen files.
+QUIET_PATHS = ("/livez", "/readyz", "/static/")
+
 
 class JsonFormatter(logging.Formatter):
     """A log record as one JSON object: time, level, logger, message and every ``extra``."""
@@ -46,7 +49,8 @@ class RequestLogMiddleware:
         started = time.perf_counter()
         response = self.get_response(request)
         duration_ms = round((time.perf_counter() - started) * 1000, 1)
-        logger.info(
+        logger.log(
+            logging.DEBUG if request.path.startswith(QUIET_PATHS) else logging.INFO,
             "%s %s %s in %s ms",
             request.method,
             request.path,

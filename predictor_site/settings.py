@@ -148,6 +148,7 @@ CELERY_TASK_SOFT_TIME_LIMIT = 50
 CELERY_TASK_TIME_LIMIT = 60
 # Remote control needs broadcast queues, which nobody reads here.
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+# Celery leaves logging to LOGGING below.
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celery" / "beat-schedule")
 CELERY_TIMEZONE = "UTC"
@@ -166,6 +167,9 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
+
+# Each file is kept and compressed once, under its hashed name.
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 # Security ---------------------------------------------------------------------------------------
 
@@ -253,11 +257,13 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
+        # Kombu warns that filesystem:// names no host, which it cannot.
+        "kombu.connection": {"level": "ERROR"},
         # Django's own console handler would write each line a second time.
         "django": {"handlers": [], "propagate": True},
         **{
             name: {"level": LOG_LEVEL}
-            for name in ("predictor_site", "predictions", "regression", "benchmarking", "celery")
+            for name in ("predictor_site", "predictions", "regression", "benchmarking")
         },
     },
 }
