@@ -13,7 +13,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 
-from benchmarking.catalogue.errors import CatalogueError
+from benchmarking.catalogue.errors import CatalogueError, describe_error
 from benchmarking.models import Device, Machine, Price
 
 DEVICE_FILES = ("devices.json", "cpus.json")
@@ -181,17 +181,9 @@ def _clean_values(
         instance.clean_fields(exclude=exclude)
         instance.clean()
     except ValidationError as error:
-        raise CatalogueError(f"{place}: {_one_line(error)}") from error
+        raise CatalogueError(f"{place}: {describe_error(error)}") from error
     return {
         name: getattr(instance, name)
         for name in shipped_fields(type(instance))
         if name not in (exclude or ())
     }
-
-
-def _one_line(error: ValidationError) -> str:
-    if not hasattr(error, "error_dict"):
-        return " ".join(error.messages)
-    return "; ".join(
-        f"{name}: {' '.join(messages)}" for name, messages in error.message_dict.items()
-    )

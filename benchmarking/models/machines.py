@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from benchmarking.specs import DeviceKind, DeviceSpec
 
+_FIRST_WITH_TF32 = 8.0
 _DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 
 
@@ -82,9 +83,30 @@ class Device(models.Model):
 
     class Meta:
         ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(usable_memory_mib__isnull=True)
+                | models.Q(usable_memory_mib__gt=0),
+                name="device_usable_memory_positive",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Refuse values that no device has; they come from slips in typing a data sheet."""
+        errors = {
+            name: "must be greater than 0"
+            for name in (*self.SPEC_FIELDS, "memory_mib")
+            if (value := getattr(self, name)) is not None and value <= 0
+        }
+        if self.memory_mib and self.usable_memory_mib and self.usable_memory_mib > self.memory_mib:
+            errors["usable_memory_mib"] = "is larger than the nominal memory"
+        if self.tf32_tflops is not None and (self.compute_capability or 0) < _FIRST_WITH_TF32:
+            errors["tf32_tflops"] = "needs compute capability 8.0 (Ampere) or later"
+        if errors:
+            raise ValidationError(errors)
 
     def to_spec(self) -> DeviceSpec:
         """The device as numerical modules know it."""
@@ -109,11 +131,18 @@ class Machine(models.Model):
     device_count = models.PositiveIntegerField(default=1)
     vcpus = models.PositiveIntegerField(null=True, blank=True)
     memory_gib = models.FloatField(null=True, blank=True, help_text="Host memory.")
-    region = models.CharField(max_length=40, blank=True, help_text="Where it is offered by default.")
+    region = models.CharField(
+        max_length=40, blank=True, help_text="Where it is offered by default."
+    )
     availability = models.CharField(
         max_length=10, choices=Availability.choices, default=Availability.CURRENT
     )
     source = models.CharField(max_length=300, blank=True, help_text="Source of the specification.")
+    no_price_reason = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text="Why no dated price is known; said as long as there is none.",
+    )
     note = models.CharField(max_length=300, blank=True)
     shipped_values = models.JSONField(
         default=dict,
@@ -131,6 +160,16 @@ class Machine(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+    def clean(self) -> None:
+        """Refuse a size that no machine has."""
+        errors = {
+            name: "must be greater than 0"
+            for name in ("device_count", "vcpus", "memory_gib")
+            if (value := getattr(self, name)) is not None and value <= 0
+        }
+        if errors:
+            raise ValidationError(errors)
 
 
 class Price(models.Model):
@@ -165,6 +204,7 @@ class Price(models.Model):
             models.CheckConstraint(
                 condition=models.Q(usd_per_hour__gt=0), name="price_usd_per_hour_positive"
             ),
+            models.CheckConstraint(condition=~models.Q(source=""), name="price_source_named"),
             models.UniqueConstraint(
                 fields=["machine", "kind", "region", "as_of", "source"],
                 name="price_unique_quotation",
@@ -174,3 +214,22 @@ class Price(models.Model):
 
     def __str__(self) -> str:
         return f"{self.machine} {self.kind} {self.usd_per_hour} USD/h ({self.as_of or 'undated'})"
+
+    def clean(self) -> None:
+        """Refuse a price of tomorrow, which would win over every later one, and other money."""
+        errors = {}
+        if self.currency != "USD":
+            errors["currency"] = "must be USD: prices are kept in US dollars per hour"
+        if self.usd_per_hour is not None and self.usd_per_hour <= 0:
+            errors["usd_per_hour"] = "must be greater than 0; what costs nothing has no price"
+        if self._starts_in_the_future():
+            errors["as_of"] = f"{self.as_of} is in the future"
+        if errors:
+            raise ValidationError(errors)
+
+    def _starts_in_the_future(self) -> bool:
+        try:
+            first_day = _first_day(self.as_of.split("/")[0])
+        except ValueError:
+            return False
+        return first_day > timezone.localdate()
