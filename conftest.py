@@ -1,26 +1,107 @@
-"""What every test of the repository shares."""
+"""What every test of the repository shares: settings for tests, and which tests can run here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.test import override_settings
+
+from predictor_site.celery import app as celery_app
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser")
+SSHD_PATHS = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
+
+
+def _torch_is_missing() -> str | None:
+    if all(importlib.util.find_spec(name) for name in ("torch", "torchvision")):
+        return None
+    return "torch and torchvision are not installed (requirements-benchmark.txt)"
+
+
+def _postgres_is_missing() -> str | None:
+    if settings.DATABASES["default"]["ENGINE"].endswith("postgresql"):
+        return None
+    return "DATABASE_URL names no PostgreSQL"
+
+
+def _redis_is_missing() -> str | None:
+    if settings.CELERY_BROKER_URL.startswith(("redis://", "rediss://")):
+        return None
+    return "CELERY_BROKER_URL names no Redis"
+
+
+def _sshd_is_missing() -> str | None:
+    if any(Path(path).exists() for path in SSHD_PATHS):
+        return None
+    return "no sshd program (Debian's openssh-server)"
+
+
+def _browser_is_missing() -> str | None:
+    if importlib.util.find_spec("playwright") is None:
+        return "playwright is not installed (requirements-dev.txt)"
+    if any(shutil.which(name) for name in CHROMIUM_NAMES):
+        return None
+    return "no chromium program (Debian's chromium)"
+
+
+NEEDS: dict[str, Callable[[], str | None]] = {
+    "torch": _torch_is_missing,
+    "postgres": _postgres_is_missing,
+    "redis": _redis_is_missing,
+    "sshd": _sshd_is_missing,
+    "browser": _browser_is_missing,
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--fail-on-skip``, with which a run that skipped a test is no success."""
+    parser.addoption(
+        "--fail-on-skip",
+        action="store_true",
+        help="fail where a test was skipped: everything it needs should be installed",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests whose marker names something that this machine lacks, and say what."""
+    reasons = {marker: reason for marker, missing in NEEDS.items() if (reason := missing())}
+    for item in items:
+        for marker in NEEDS:
+            if item.get_closest_marker(marker) and marker in reasons:
+                item.add_marker(pytest.mark.skip(reason=reasons[marker]))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Turn success into failure where tests were skipped under ``--fail-on-skip``."""
+    if exitstatus != pytest.ExitCode.OK or not session.config.getoption("--fail-on-skip"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(autouse=True, scope="session")
 def settings_for_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Plain static files (nothing was collected), quick passwords, a folder of its own."""
+    """Plain static files (nothing was collected), quick passwords, a working folder of its own.
+
+    Messages stay in memory where no Redis is named: the worker of an installation in this folder
+    would otherwise run tasks on rows that only a test knew.
+    """
     folder: Path = tmp_path_factory.mktemp("var")
+    if settings.CELERY_BROKER_URL.startswith("filesystem://"):
+        celery_app.conf.update(broker_url="memory://", broker_transport_options={})
     with override_settings(
         VAR_DIR=folder,
         STATIC_ROOT=folder / "static",
         STORAGES={
             "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-            "staticfiles": {
-                "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-            },
+            "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
         },
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
     ):

@@ -3,8 +3,8 @@
 import os
 
 from django.conf import settings
+from django.core.asgi import get_asgi_application
 from django.core.exceptions import ImproperlyConfigured
-from django.core.asgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "predictor_site.settings")
 

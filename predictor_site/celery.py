@@ -28,7 +28,9 @@ def collect_beat_schedule() -> dict[str, dict[str, Any]]:
     for config in apps.get_app_configs():
         for name, entry in getattr(config, "beat_schedule", {}).items():
             if name in schedule:
-                raise ValueError(f"periodic task {name!r} is declared twice, again by {config.name}")
+                raise ValueError(
+                    f"periodic task {name!r} is declared twice, again by {config.name}"
+                )
             schedule[name] = entry
     return schedule
 

@@ -117,7 +117,9 @@ class Environment:
             content = Path(file_name).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise ImproperlyConfigured(f"{name}_FILE: cannot read {file_name!r}: {reason}") from None
+            raise ImproperlyConfigured(
+                f"{name}_FILE: cannot read {file_name!r}: {reason}"
+            ) from None
         if not content:
             raise ImproperlyConfigured(f"{name}_FILE: {file_name!r} is empty")
         return content
@@ -129,7 +131,9 @@ class Environment:
         hint = "sqlite:////absolute/file or postgres://user:password@host:5432/database"
         if scheme not in DATABASE_SCHEMES or "://" not in url:
             # A password may be in the URL, so only its scheme is repeated.
-            raise ImproperlyConfigured(f"{name} must look like {hint}; its scheme is {scheme[:20]!r}")
+            raise ImproperlyConfigured(
+                f"{name} must look like {hint}; its scheme is {scheme[:20]!r}"
+            )
         try:
             config: dict[str, Any] = dict(environ.Env.db_url_config(url))
             port = urlsplit(url).port if scheme != "sqlite" else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from django.contrib.staticfiles.finders import BaseFinder
 from django.core.checks import CheckMessage
@@ -38,12 +39,18 @@ class PlotlyFinder(BaseFinder):
             )
         ]
 
-    def find(self, path: str, find_all: bool = False, **kwargs: Any) -> str | list[str]:
-        """The absolute path of ``plotly/plotly.min.js``; empty for any other ``path``."""
-        if path != f"{self.prefix}/{self.name}":
-            return []
-        found = self.storage.path(self.name)
-        return [found] if find_all else found
+    @overload
+    def find(self, path: str, find_all: Literal[False] = ...) -> str | None: ...
+
+    @overload
+    def find(self, path: str, find_all: Literal[True]) -> builtins.list[str]: ...
+
+    def find(self, path: str, find_all: bool = False) -> str | builtins.list[str] | None:
+        """The absolute path of ``plotly/plotly.min.js``; nothing for any other ``path``."""
+        found = self.storage.path(self.name) if path == f"{self.prefix}/{self.name}" else None
+        if find_all:
+            return [found] if found else []
+        return found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, Storage]]:
         """The one file, for collectstatic."""

@@ -1,4 +1,4 @@
-"""Settings of the site, each from an environment variable with a default that is safe to start with.
+"""Settings of the site, from environment variables whose defaults are safe to start with.
 
 CONTRIBUTING.md lists the variables. A wrong value raises ``ImproperlyConfigured``.
 """
