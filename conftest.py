@@ -94,6 +94,7 @@ def settings_for_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     would otherwise run tasks on rows that only a test knew.
     """
     folder: Path = tmp_path_factory.mktemp("var")
+    (folder / "static").mkdir()
     if settings.CELERY_BROKER_URL.startswith("filesystem://"):
         celery_app.conf.update(broker_url="memory://", broker_transport_options={})
     with override_settings(

@@ -47,10 +47,11 @@ class PlotlyFinder(BaseFinder):
 
     def find(self, path: str, find_all: bool = False) -> str | builtins.list[str] | None:
         """The absolute path of ``plotly/plotly.min.js``; nothing for any other ``path``."""
-        found = self.storage.path(self.name) if path == f"{self.prefix}/{self.name}" else None
-        if find_all:
-            return [found] if found else []
-        return found
+        if path != f"{self.prefix}/{self.name}":
+            # Not None, whatever the stubs say: Django would count that as one file found.
+            return []
+        found = self.storage.path(self.name)
+        return [found] if find_all else found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, Storage]]:
         """The one file, for collectstatic."""

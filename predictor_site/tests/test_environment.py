@@ -1,0 +1,258 @@
+"""Settings that are wrong are refused in one line that says what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from predictor_site.environment import Environment
+
+Reader = Callable[[Environment], Any]
+
+
+def boolean(environment: Environment) -> bool:
+    return environment.boolean("DEBUG", default=False)
+
+
+def integer(environment: Environment) -> int:
+    return environment.integer("AGE", default=60, minimum=0, maximum=100)
+
+
+def choice(environment: Environment) -> str:
+    return environment.choice("LOG_LEVEL", default="INFO", allowed=("DEBUG", "INFO"))
+
+
+def hosts(environment: Environment) -> list[str]:
+    return environment.hosts("ALLOWED_HOSTS", default=["localhost"])
+
+
+def origins(environment: Environment) -> list[str]:
+    return environment.origins("CSRF_TRUSTED_ORIGINS")
+
+
+def folder(environment: Environment) -> Path:
+    return environment.folder("VAR", default=Path("/default"))
+
+
+def database(environment: Environment) -> dict[str, Any]:
+    return environment.database("DATABASE_URL", default="sqlite:////tmp/default.sqlite3")
+
+
+def broker(environment: Environment) -> str:
+    return environment.broker("CELERY_BROKER_URL", default="filesystem://")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reader", "message"),
+    [
+        (
+            "DEBUG",
+            "ture",
+            boolean,
+            "DEBUG must be one of 1, true, yes, on, 0, false, no, off; it is 'ture'",
+        ),
+        (
+            "DEBUG",
+            "2",
+            boolean,
+            "DEBUG must be one of 1, true, yes, on, 0, false, no, off; it is '2'",
+        ),
+        ("AGE", "ten", integer, "AGE must be a whole number from 0 to 100; it is 'ten'"),
+        ("AGE", "1.5", integer, "AGE must be a whole number from 0 to 100; it is '1.5'"),
+        ("AGE", "-1", integer, "AGE must be a whole number from 0 to 100; it is '-1'"),
+        ("AGE", "101", integer, "AGE must be a whole number from 0 to 100; it is '101'"),
+        ("LOG_LEVEL", "LOUD", choice, "LOG_LEVEL must be one of DEBUG, INFO; it is 'LOUD'"),
+        (
+            "ALLOWED_HOSTS",
+            "a.example,https://b.example",
+            hosts,
+            "ALLOWED_HOSTS must be host names separated by commas, without scheme or port; "
+            "'https://b.example' is none",
+        ),
+        (
+            "ALLOWED_HOSTS",
+            "a.example,,b.example",
+            hosts,
+            "ALLOWED_HOSTS must be host names separated by commas, without scheme or port; "
+            "'' is none",
+        ),
+        (
+            "CSRF_TRUSTED_ORIGINS",
+            "epochcast.example",
+            origins,
+            "CSRF_TRUSTED_ORIGINS must be origins such as https://epochcast.example, separated "
+            "by commas; 'epochcast.example' is none",
+        ),
+        ("VAR", "var", folder, "VAR must be an absolute path; it is 'var'"),
+        ("VAR", "/dev/null", folder, "VAR must be a folder; '/dev/null' is a file"),
+        (
+            "DATABASE_URL",
+            "mysql://root@localhost/epochcast",
+            database,
+            "DATABASE_URL must look like sqlite:////absolute/file or "
+            "postgres://user:password@host:5432/database; its scheme is 'mysql'",
+        ),
+        (
+            "DATABASE_URL",
+            "epochcast",
+            database,
+            "DATABASE_URL must look like sqlite:////absolute/file or "
+            "postgres://user:password@host:5432/database; its scheme is 'epochcast'",
+        ),
+        (
+            "DATABASE_URL",
+            "postgres://user@localhost:5432",
+            database,
+            "DATABASE_URL must look like sqlite:////absolute/file or "
+            "postgres://user:password@host:5432/database; it names no database",
+        ),
+        (
+            "DATABASE_URL",
+            "postgres://user@localhost:port/epochcast",
+            database,
+            "DATABASE_URL must look like sqlite:////absolute/file or "
+            "postgres://user:password@host:5432/database; its port is wrong",
+        ),
+        (
+            "DATABASE_URL",
+            "postgres://user@localhost:99999/epochcast",
+            database,
+            "DATABASE_URL must look like sqlite:////absolute/file or "
+            "postgres://user:password@host:5432/database; its port is wrong",
+        ),
+        (
+            "CELERY_BROKER_URL",
+            "amqp://localhost",
+            broker,
+            "CELERY_BROKER_URL must be filesystem:// or redis://host:6379/0; its scheme is 'amqp'",
+        ),
+        (
+            "CELERY_BROKER_URL",
+            "filesystem:///tmp/messages",
+            broker,
+            "CELERY_BROKER_URL must be filesystem:// or redis://host:6379/0; filesystem:// takes "
+            "nothing behind it (its folder is EPOCHCAST_VAR_DIR/celery)",
+        ),
+        (
+            "CELERY_BROKER_URL",
+            "redis://localhost:none/0",
+            broker,
+            "CELERY_BROKER_URL must be filesystem:// or redis://host:6379/0; its port is wrong",
+        ),
+        (
+            "CELERY_BROKER_URL",
+            "redis:///0",
+            broker,
+            "CELERY_BROKER_URL must be filesystem:// or redis://host:6379/0; it names no host",
+        ),
+        (
+            "CELERY_BROKER_URL",
+            "redis://localhost/first",
+            broker,
+            "CELERY_BROKER_URL must be filesystem:// or redis://host:6379/0; its database is not "
+            "a number",
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused(name: str, value: str, reader: Reader, message: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as refusal:
+        reader(Environment({name: value}))
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reader", "expected"),
+    [
+        ("DEBUG", "Yes", boolean, True),
+        ("DEBUG", "off", boolean, False),
+        ("DEBUG", " ", boolean, False),
+        ("AGE", "0", integer, 0),
+        ("AGE", "", integer, 60),
+        ("LOG_LEVEL", "DEBUG", choice, "DEBUG"),
+        ("ALLOWED_HOSTS", "[::1], .a.example", hosts, ["[::1]", ".a.example"]),
+        ("CSRF_TRUSTED_ORIGINS", "", origins, []),
+        ("CSRF_TRUSTED_ORIGINS", "http://a:8000", origins, ["http://a:8000"]),
+        ("VAR", "", folder, Path("/default")),
+        ("CELERY_BROKER_URL", "", broker, "filesystem://"),
+        (
+            "CELERY_BROKER_URL",
+            "redis://:secret@cache:6379/2",
+            broker,
+            "redis://:secret@cache:6379/2",
+        ),
+    ],
+)
+def test_a_right_value_is_read(name: str, value: str, reader: Reader, expected: Any) -> None:
+    assert reader(Environment({name: value})) == expected
+
+
+def test_a_database_address_becomes_its_parts() -> None:
+    config = database(Environment({"DATABASE_URL": "postgres://ann:p%40ss@db:5433/epochcast"}))
+    assert config == {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "epochcast",
+        "USER": "ann",
+        "PASSWORD": "p@ss",
+        "HOST": "db",
+        "PORT": 5433,
+    }
+
+
+def test_an_sqlite_file_is_found_by_its_absolute_path() -> None:
+    config = database(Environment({"DATABASE_URL": "sqlite:////data/epochcast.sqlite3"}))
+    assert (config["ENGINE"], config["NAME"]) == (
+        "django.db.backends.sqlite3",
+        "/data/epochcast.sqlite3",
+    )
+
+
+def test_a_refusal_does_not_show_the_password() -> None:
+    with pytest.raises(ImproperlyConfigured) as refusal:
+        database(Environment({"DATABASE_URL": "postgres://ann:hunter2@db:port/epochcast"}))
+    assert "hunter2" not in str(refusal.value)
+
+
+class TestSecret:
+    def test_it_comes_from_a_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "key"
+        path.write_text("from-file\n", encoding="utf-8")
+        assert Environment({"SECRET_KEY_FILE": str(path)}).secret("SECRET_KEY") == "from-file"
+
+    def test_it_comes_from_the_variable(self) -> None:
+        assert Environment({"SECRET_KEY": "direct"}).secret("SECRET_KEY") == "direct"
+
+    def test_it_may_be_missing(self) -> None:
+        assert Environment({}).secret("SECRET_KEY") is None
+
+    def test_both_at_once_are_refused(self) -> None:
+        variables = {"SECRET_KEY": "direct", "SECRET_KEY_FILE": "/key"}
+        with pytest.raises(ImproperlyConfigured) as refusal:
+            Environment(variables).secret("SECRET_KEY")
+        assert str(refusal.value) == "SECRET_KEY and SECRET_KEY_FILE are both set: set one of them"
+
+    def test_a_missing_file_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "none"
+        with pytest.raises(ImproperlyConfigured) as refusal:
+            Environment({"SECRET_KEY_FILE": str(path)}).secret("SECRET_KEY")
+        assert str(refusal.value) == (
+            f"SECRET_KEY_FILE: cannot read {str(path)!r}: No such file or directory"
+        )
+
+    @pytest.mark.parametrize(
+        ("content", "ending"), [(b"\n", "is empty"), (b"\xff\xfe\x00", "it is not text")]
+    )
+    def test_an_unusable_file_is_refused(self, tmp_path: Path, content: bytes, ending: str) -> None:
+        path = tmp_path / "key"
+        path.write_bytes(content)
+        with pytest.raises(ImproperlyConfigured) as refusal:
+            Environment({"SECRET_KEY_FILE": str(path)}).secret("SECRET_KEY")
+        assert str(refusal.value).endswith(ending)
+
+    def test_a_database_address_may_lie_in_a_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "url"
+        path.write_text("postgres://ann@db:5432/epochcast", encoding="utf-8")
+        assert database(Environment({"DATABASE_URL_FILE": str(path)}))["HOST"] == "db"

@@ -1,0 +1,120 @@
+"""The settings module as a command sees it: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from predictor_site.server import ensure_secret_key
+
+
+def run_python(
+    arguments: list[str], folder: Path, variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=settings.BASE_DIR,
+        env={"PATH": os.environ["PATH"], "EPOCHCAST_VAR_DIR": str(folder), **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        (
+            {"DEBUG": "perhaps"},
+            "Settings: DEBUG must be one of 1, true, yes, on, 0, false, no, off; it is 'perhaps'\n",
+        ),
+        (
+            {"DATABASE_URL": "oracle://db/epochcast"},
+            "Settings: DATABASE_URL must look like sqlite:////absolute/file or "
+            "postgres://user:password@host:5432/database; its scheme is 'oracle'\n",
+        ),
+        (
+            {"CELERY_BROKER_URL": "sqs://"},
+            "Settings: CELERY_BROKER_URL must be filesystem:// or redis://host:6379/0; "
+            "its scheme is 'sqs'\n",
+        ),
+        (
+            {"LOG_FORMAT": "xml"},
+            "Settings: LOG_FORMAT must be one of text, json; it is 'xml'\n",
+        ),
+    ],
+)
+def test_a_command_refuses_a_wrong_setting_in_one_line(
+    tmp_path: Path, variables: dict[str, str], message: str
+) -> None:
+    result = run_python(["manage.py", "check"], tmp_path, variables)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", message)
+
+
+def test_a_command_runs_with_no_variable_set(tmp_path: Path) -> None:
+    result = run_python(["manage.py", "check"], tmp_path, {})
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == "System check identified no issues (0 silenced).\n"
+
+
+def test_defaults_are_safe() -> None:
+    script = (
+        "from predictor_site import settings as s;"
+        "print(s.DEBUG, s.ALLOWED_HOSTS, s.SESSION_COOKIE_HTTPONLY, s.X_FRAME_OPTIONS)"
+    )
+    result = run_python(["-c", script], settings.VAR_DIR, {})
+    assert result.stdout == "False ['localhost', '127.0.0.1', '[::1]'] True DENY\n"
+
+
+def test_the_web_process_refuses_to_start_without_a_key_of_its_own(tmp_path: Path) -> None:
+    result = run_python(["-c", "import predictor_site.wsgi"], tmp_path, {})
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == (
+        "django.core.exceptions.ImproperlyConfigured: SECRET_KEY is not set: set it (or "
+        "SECRET_KEY_FILE), or start with script/server, which makes one for this installation"
+    )
+
+
+def test_an_installation_has_its_own_secret_key(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        ensure_secret_key(folder)
+    keys = [(folder / "secret_key").read_text(encoding="utf-8") for folder in (first, second)]
+    assert len(keys[0]) == 50
+    assert keys[0] != keys[1]
+    assert stat.S_IMODE((first / "secret_key").stat().st_mode) == 0o600
+
+    ensure_secret_key(first)
+
+    assert (first / "secret_key").read_text(encoding="utf-8") == keys[0]
+    script = "from predictor_site import settings as s; print(s.SECRET_KEY)"
+    assert run_python(["-c", script], first, {}).stdout.strip() == keys[0]
+
+
+@pytest.mark.django_db
+def test_sqlite_waits_for_its_turn_instead_of_failing() -> None:
+    options = settings.DATABASES["default"].get("OPTIONS", {})
+    if settings.DATABASES["default"]["ENGINE"] != "django.db.backends.sqlite3":
+        assert options == {}
+        return
+    assert options["transaction_mode"] == "IMMEDIATE"
+    assert options["timeout"] == 20
+    assert "journal_mode=WAL" in options["init_command"]
+
+
+def test_https_secures_cookies_and_sends_hsts(tmp_path: Path) -> None:
+    script = (
+        "from predictor_site import settings as s;"
+        "print(s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.SECURE_HSTS_SECONDS)"
+    )
+    assert run_python(["-c", script], tmp_path, {"HTTPS": "yes"}).stdout == "True True 31536000\n"
+    assert run_python(["-c", script], tmp_path, {}).stdout == "False False 0\n"
