@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from django.db.models import Model
 
 from benchmarking.catalogue.errors import CatalogueError, describe_error
 from benchmarking.models import Device, Machine, Price
+from benchmarking.suggestions import did_you_mean
 
 DEVICE_FILES = ("devices.json", "cpus.json")
 MACHINE_FILE = "machines.json"
@@ -169,8 +169,7 @@ def _check_keys(
 def _check_known(slug: Any, table: Mapping[str, Any], place: str) -> None:
     if slug in table:
         return
-    near = get_close_matches(str(slug), table, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = did_you_mean(str(slug), table)
     raise CatalogueError(f"{place} {slug!r} is not in the catalogue{hint}")
 
 
