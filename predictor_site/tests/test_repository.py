@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from predictor_site.tests.test_containers import settings_variables
+
 # Assembled, so that this file does not name what it looks for.
 REGISTRY_HOSTS = [
     ".".join(parts)
@@ -97,3 +99,9 @@ def test_every_document_named_in_the_readme_exists() -> None:
             if not link.startswith("http") and not (settings.BASE_DIR / link).exists()
         ]
         assert missing == []
+
+
+def test_every_setting_is_documented() -> None:
+    text = (settings.BASE_DIR / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `([A-Z_]+)` \|", text, flags=re.MULTILINE))
+    assert documented == settings_variables()
