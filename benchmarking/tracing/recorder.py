@@ -1,14 +1,12 @@
 """Records what an iteration computes: every ATen operation with its shapes, in order.
 
-Works below autograd, on ``meta`` tensors: they have shapes and no data. PyTorch computes the
-shape of a result with decompositions in Python, which takes most of a trace's time; so the
-recorder remembers the shapes that an operation gave and answers repeated blocks from memory.
+Works below autograd, on ``meta`` tensors: they have shapes and no data.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarking.specs import ConvolutionSpec, Phase
 from benchmarking.tracing.errors import UntraceableError
-
-aten = torch.ops.aten
+from benchmarking.tracing.shape_memory import ShapeMemory, is_view
 
 _ALLOCATIONS = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
@@ -71,18 +68,22 @@ class IterationRecorder(TorchDispatchMode):
     - ``backward_convolutions``: ``(layer, needs_input_gradient, needs_weight_gradient)`` -> calls
     - ``normalizes_one_value``: whether a BatchNorm sees one value per channel and example
 
-    ``shapes`` may be shared between recorders to save time; it holds no results that depend on
-    anything but the arguments' shapes.
+    ``memory`` may be shared between recorders to save time.
     """
 
-    def __init__(self, shapes: dict[Any, Any] | None = None) -> None:
+    def __init__(self, memory: ShapeMemory | None = None) -> None:
         super().__init__()
         self.phase = Phase.FORWARD
         self.totals: dict[tuple[Phase, str], OperationTotals] = defaultdict(OperationTotals)
         self.forward_convolutions: dict[ConvolutionSpec, int] = defaultdict(int)
         self.backward_convolutions: dict[tuple[ConvolutionSpec, bool, bool], int] = defaultdict(int)
         self.normalizes_one_value = False
-        self._shapes: dict[Any, Any] = {} if shapes is None else shapes
+        self._memory = ShapeMemory() if memory is None else memory
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Leave the method unwrapped: nothing is compiled here, and the wrapper costs time."""
+        return False
 
     def __torch_dispatch__(
         self,
@@ -92,36 +93,17 @@ class IterationRecorder(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        result = self._evaluate(func, args, kwargs)
+        result = self._memory.evaluate(func, args, kwargs)
         if func.namespace == "profiler":
             return result
         name = func.overloadpacket.__name__
         totals = self.totals[self.phase, name]
         totals.calls += 1
-        if not _is_view(func):
+        if not is_view(func):
             totals.bytes += _bytes_moved(name, func, args, kwargs, result)
             totals.multiply_adds += self._multiply_adds(name, args, kwargs)
             if name in _BATCH_NORMS:
                 self._note_batch_norm(name, args)
-        return result
-
-    def _evaluate(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        if _is_view(func):
-            return func(*args, **kwargs)
-        try:
-            key = (func, _describe(args), _describe(tuple(kwargs.items())))
-            remembered = self._shapes.get(key)
-        except TypeError:  # an argument without a hash, such as a generator
-            return func(*args, **kwargs)
-        if remembered is not None:
-            return remembered(args)
-        before = _describe(args)
-        result = func(*args, **kwargs)
-        if _describe(args) == before:
-            replay = _replay(func, args, result)
-            if replay is not None:
-                self._shapes[key] = replay
-        _refuse_empty(func, result)
         return result
 
     def _multiply_adds(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
@@ -145,63 +127,6 @@ class IterationRecorder(TorchDispatchMode):
         examples = args[0]
         if examples.numel() == examples.shape[0] * examples.shape[1]:
             self.normalizes_one_value = True
-
-
-_VIEWS: dict[Any, bool] = {}
-
-
-def _is_view(func: Any) -> bool:
-    """Whether the operation returns its argument's memory unchanged (and so moves none)."""
-    known = _VIEWS.get(func)
-    if known is None:
-        returns = func._schema.returns
-        known = func.overloadpacket.__name__ == "_unsafe_view" or any(
-            value.alias_info is not None and not value.alias_info.is_write for value in returns
-        )
-        _VIEWS[func] = known
-    return known
-
-
-def _describe(value: Any) -> Any:
-    """A hashable stand-in of an argument: a tensor's shape, strides and type, else itself."""
-    if isinstance(value, torch.Tensor):
-        return (value.shape, value.stride(), value.dtype, value.device)
-    if isinstance(value, (list, tuple)):
-        return tuple(_describe(item) for item in value)
-    return (type(value), value)
-
-
-def _replay(
-    func: Any, args: tuple[Any, ...], result: Any
-) -> Callable[[tuple[Any, ...]], Any] | None:
-    """A function of the arguments that gives the same shapes again, or None where unsure."""
-    if args and result is args[0]:
-        return _first
-    if func._schema.is_mutable:
-        return None
-    if isinstance(result, torch.Tensor):
-        if result.device.type != "meta":
-            return None
-        recipe = (result.shape, result.stride(), result.dtype)
-        return lambda _: torch.empty_strided(*recipe[:2], dtype=recipe[2], device="meta")
-    if isinstance(result, tuple) and all(
-        item is None or (isinstance(item, torch.Tensor) and item.device.type == "meta")
-        for item in result
-    ):
-        recipes = [
-            None if item is None else (item.shape, item.stride(), item.dtype) for item in result
-        ]
-        return lambda _: tuple(
-            None
-            if recipe is None
-            else torch.empty_strided(recipe[0], recipe[1], dtype=recipe[2], device="meta")
-            for recipe in recipes
-        )
-    return None
-
-
-def _first(args: tuple[Any, ...]) -> Any:
-    return args[0]
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -233,15 +158,6 @@ def _bytes_moved(
     read_args = args[1:] if name in _OVERWRITES or name in _SHAPE_ONLY else args
     read = sum(_distinct_bytes(tensor) for tensor in _tensors(read_args))
     return written + read + sum(_distinct_bytes(t) for t in _tensors(tuple(kwargs.values())))
-
-
-def _refuse_empty(func: Any, result: Any) -> None:
-    for tensor in _tensors(result):
-        if tensor.numel() == 0 and tensor.dim() > 1:
-            raise UntraceableError(
-                f"{func.overloadpacket.__name__} would give an empty tensor of shape "
-                f"{tuple(tensor.shape)}; the image is too small for this network"
-            )
 
 
 def _convolution(

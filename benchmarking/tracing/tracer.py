@@ -19,9 +19,11 @@ from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from benchmarking.specs import ConvolutionSpec, ConvolutionUse, OperationSpec, Phase, TracedNetwork
+from benchmarking.tracing.autocast import amp_kept_bytes
 from benchmarking.tracing.errors import UntraceableError
-from benchmarking.tracing.kept_bytes import KeptStorages, amp_kept_bytes
+from benchmarking.tracing.kept_bytes import KeptStorages
 from benchmarking.tracing.recorder import IterationRecorder, OperationTotals
+from benchmarking.tracing.shape_memory import ShapeMemory
 
 ModuleFactory = Callable[[], nn.Module]
 
@@ -125,7 +127,9 @@ class NetworkTracer:
         small, large = (network.run(batch_size, input_shape) for batch_size in BATCH_SIZES)
         operations = _split_operations(small.recorder, large.recorder) + network.optimizer_steps()
         saved_per_example, saved_fixed = _split(small.kept_bytes, large.kept_bytes)
-        amp_per_example, amp_fixed = network.amp_kept_bytes(input_shape)
+        amp_per_example, amp_fixed = _split(
+            *(network.amp_kept_bytes(batch_size, input_shape) for batch_size in BATCH_SIZES)
+        )
         parameters = list(network.module().parameters())
         return TracedNetwork(
             slug=self._slug,
@@ -167,7 +171,7 @@ class _BuiltNetwork:
         self._auxiliary_weight = auxiliary_weight
         self._module: nn.Module | None = None
         self._optimizer_steps: tuple[OperationSpec, ...] | None = None
-        self._amp_fixed: float | None = None
+        self._memory = ShapeMemory()
 
     def module(self) -> nn.Module:
         """The module, in training mode."""
@@ -178,7 +182,7 @@ class _BuiltNetwork:
     def run(self, batch_size: int, input_shape: tuple[int, ...]) -> _Iteration:
         """Trace one forward and backward pass."""
         module = self.module()
-        recorder = IterationRecorder()
+        recorder = IterationRecorder(self._memory)
         kept = KeptStorages(module.parameters())
         images = torch.empty((batch_size, *input_shape), device="meta")
         for parameter in module.parameters():
@@ -195,17 +199,9 @@ class _BuiltNetwork:
             raise UntraceableError(_first_line(error)) from error
         return _Iteration(recorder, kept.bytes)
 
-    def amp_kept_bytes(self, input_shape: tuple[int, ...]) -> tuple[float, float]:
-        """Bytes per example and fixed bytes kept under autocast.
-
-        The fixed part holds copies of weights and statistics per channel, which do not depend
-        on the image size: it is found once and then reused.
-        """
-        small = amp_kept_bytes(self.module(), BATCH_SIZES[0], input_shape, self._loss)
-        if self._amp_fixed is None:
-            large = amp_kept_bytes(self.module(), BATCH_SIZES[1], input_shape, self._loss)
-            _, self._amp_fixed = _split(small, large)
-        return (small - self._amp_fixed) / BATCH_SIZES[0], self._amp_fixed
+    def amp_kept_bytes(self, batch_size: int, input_shape: tuple[int, ...]) -> int:
+        """Bytes kept for the backward pass under autocast."""
+        return amp_kept_bytes(self.module(), batch_size, input_shape, self._loss, self._memory)
 
     def optimizer_steps(self) -> tuple[OperationSpec, ...]:
         """The operations of one optimizer step, which depend on the parameters alone."""
@@ -282,10 +278,6 @@ def _target_shape(score: torch.Tensor) -> tuple[int, ...]:
 
 def _trace_optimizer(module: nn.Module) -> tuple[OperationSpec, ...]:
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    for parameter in parameters:
-        if parameter.grad is None:
-            continue
-        parameter.grad = torch.empty_like(parameter)
     optimizer = torch.optim.SGD(
         parameters, lr=0.1, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY, foreach=False
     )
