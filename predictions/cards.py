@@ -153,9 +153,7 @@ def _cheapest_card(pick: Pick | None, by_label: dict[str, Series]) -> Card:
         figure=format_usd(winner.usd, error),
         interval=format_usd_range(winner.usd_low, winner.usd_high, error),
         other_figure=format_duration(winner.seconds, error),
-        why=" ".join(
-            filter(None, [_within_error(equals), _price_reason(by_label[winner.place])])
-        ),
+        why=" ".join(filter(None, [_within_error(equals), _price_reason(by_label[winner.place])])),
     )
 
 

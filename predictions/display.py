@@ -25,11 +25,11 @@ def relative_error(value: float, low: float | None, high: float | None) -> float
 def format_duration(seconds: float | None, error: float = 0.05) -> str:
     """A duration in at most two units, as in ``1 h 21 min``.
 
-    ``error`` is the relative error: the last shown unit is no finer than half of it.
+    ``error`` is the relative error: the last shown step is no finer than a quarter of it.
     """
     if seconds is None or not math.isfinite(seconds):
         return _UNKNOWN
-    step = _largest_step(_DURATION_STEPS, seconds * error / 2)
+    step = _largest_step(_DURATION_STEPS, seconds * error / 4)
     return _duration_in_words(seconds, step)
 
 
@@ -37,7 +37,7 @@ def format_duration_range(low: float | None, high: float | None, error: float) -
     """Two durations with the step that the error of both allows, as in ``54 - 63 min``."""
     if low is None or high is None:
         return ""
-    step = _largest_step(_DURATION_STEPS, (low + high) / 2 * error / 2)
+    step = _largest_step(_DURATION_STEPS, (low + high) / 2 * error / 4)
     first, last = _duration_in_words(low, step), _duration_in_words(high, step)
     return _joined_range(first, last)
 
@@ -65,12 +65,20 @@ def format_number(value: float | None, error: float = 0.05) -> str:
     return _rounded(value, error)
 
 
+def format_number_range(low: float | None, high: float | None, error: float) -> str:
+    """Two plain numbers with the digits that the error of both allows, as in ``54 - 63``."""
+    if low is None or high is None:
+        return ""
+    middle = (low + high) / 2
+    return f"{_rounded(low, error, scale=middle)} {EN_DASH} {_rounded(high, error, scale=middle)}"
+
+
 def format_gib(mib: float | None) -> str:
     """Memory in GiB; its model is good to a few per cent, so three digits at most."""
     if mib is None or not math.isfinite(mib):
         return _UNKNOWN
     gib = mib / 1024
-    return f"{gib:,.0f} GiB" if gib >= 100 else f"{gib:.3g} GiB" if gib < 1 else f"{gib:.1f} GiB"
+    return f"{gib:,.0f} GiB" if gib >= 100 else f"{gib:.2f} GiB" if gib < 1 else f"{gib:.1f} GiB"
 
 
 def format_exact_usd(usd: float | None) -> str:
@@ -109,8 +117,8 @@ def _trimmed(value: float, step: float) -> str:
 
 
 def _rounded(value: float, error: float, scale: float | None = None) -> str:
-    """``value`` in steps of 1, 2 or 5 times a power of ten, at most half the error of ``scale``."""
-    target = abs(scale if scale is not None else value) * max(error, _LEAST_RELATIVE_ERROR) / 2
+    """``value`` in steps of 1, 2 or 5 times a power of ten, a quarter of ``scale``'s error at most."""
+    target = abs(scale if scale is not None else value) * max(error, _LEAST_RELATIVE_ERROR) / 4
     if target <= 0:
         return "0"
     power = math.floor(math.log10(target))

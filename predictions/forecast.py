@@ -343,7 +343,8 @@ def _scaled_rows(
             }
             if size in jumps and bound_by != "loader":
                 notes.append("just past a jump: a slightly smaller batch is faster per example")
-        yield ForecastRow(**values, note=_sentence([*notes, *place_notes]))
+        values["note"] = _sentence([*notes, *place_notes])
+        yield ForecastRow(**values)
 
 
 def _sizes_shown(query: ForecastQuery, curve: ForecastCurve) -> Sequence[int]:

@@ -10,6 +10,7 @@ from predictions.display import (
     format_exact_usd,
     format_gib,
     format_number,
+    format_number_range,
     format_usd,
     relative_error,
 )
@@ -32,7 +33,7 @@ def _series_lines(series: Series, with_total: bool) -> Iterator[str]:
     first = series.rows[0]
     title = f"{first.architecture} at {first.image_size} px on {series.label}"
     if series.place.machine and series.place.device.name:
-        title += f" ({series.place.device.name})"
+        title += f": {series.place.device.name}"
     yield from textwrap.wrap(title, WIDTH)
     facts = [f"{first.precision}"]
     if first.stack:
@@ -60,13 +61,10 @@ def _cells(row: ForecastRow, with_total: bool) -> list[str]:
     error = 0.05
     if row.iteration_ms is not None:
         error = relative_error(row.iteration_ms, row.iteration_ms_low, row.iteration_ms_high)
-    low, high = (
-        format_number(bound, error) for bound in (row.iteration_ms_low, row.iteration_ms_high)
-    )
     return [
         str(row.batch_size),
         f"{format_number(row.iteration_ms, error)} ms",
-        f"{low} - {high}",
+        format_number_range(row.iteration_ms_low, row.iteration_ms_high, error),
         format_number(row.images_per_second, error),
         format_duration(row.epoch_seconds, error),
         *([format_duration(row.total_seconds, error)] if with_total else []),

@@ -1,0 +1,1 @@
+"""The pages: each view parses, calls and renders."""

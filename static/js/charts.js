@@ -1,0 +1,78 @@
+// Draws the page's figures with plotly.js, in the colours of the style sheet, one tab at a time.
+"use strict";
+(() => {
+  const source = document.getElementById("figures");
+  const section = document.getElementById("charts");
+  if (!source || !section || !window.Plotly) return;
+
+  const figures = JSON.parse(source.textContent);
+  const charts = [...section.querySelectorAll(".chart")];
+  const tabs = [...section.querySelectorAll('[role="tab"]')];
+  const config = { displayModeBar: false, responsive: true };
+
+  // "@series-1/0.13" is the style sheet's --series-1 with that opacity.
+  function colour(token) {
+    const [name, opacity] = token.slice(1).split("/");
+    const hex = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+    if (opacity === undefined) return hex;
+    const full = hex.length === 4 ? hex.replace(/[0-9a-f]/gi, "$&$&") : hex;
+    const parts = [1, 3, 5].map((start) => parseInt(full.slice(start, start + 2), 16));
+    return `rgba(${parts.join(",")},${opacity})`;
+  }
+
+  function coloured(value) {
+    if (typeof value === "string") return value.startsWith("@") ? colour(value) : value;
+    if (Array.isArray(value)) return value.map(coloured);
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, coloured(part)]));
+  }
+
+  async function draw(chart) {
+    const plot = chart.querySelector(".plot");
+    const figure = coloured(figures[plot.dataset.figure]);
+    const family = getComputedStyle(document.body).fontFamily;
+    figure.layout.font.family = family;
+    if (plot.clientWidth < 600) {
+      figure.layout.yaxis.title = undefined;
+      figure.layout.legend.font = { size: 12 };
+    }
+    plot.hidden = false;
+    await window.Plotly.react(plot, figure.data, figure.layout, config);
+    plot.removeAttribute("aria-busy");
+  }
+
+  function show(slug, focus) {
+    for (const tab of tabs) {
+      const selected = tab.dataset.chart === slug;
+      tab.setAttribute("aria-selected", String(selected));
+      tab.tabIndex = selected ? 0 : -1;
+      if (selected && focus) tab.focus();
+    }
+    for (const chart of charts) chart.hidden = chart.dataset.chart !== slug;
+    const shown = charts.find((chart) => !chart.hidden);
+    if (shown) draw(shown);
+  }
+
+  tabs.forEach((tab, index) => {
+    tab.addEventListener("click", () => {
+      history.replaceState(null, "", `#${tab.dataset.chart}`);
+      show(tab.dataset.chart, false);
+    });
+    tab.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const next = tabs[(index + step + tabs.length) % tabs.length];
+      history.replaceState(null, "", `#${next.dataset.chart}`);
+      show(next.dataset.chart, true);
+    });
+  });
+  section.querySelector(".tabs").hidden = tabs.length < 2;
+
+  const asked = location.hash.slice(1);
+  show(figures[asked] ? asked : charts[0].dataset.chart, false);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    const shown = charts.find((chart) => !chart.hidden);
+    if (shown) draw(shown);
+  });
+})();
