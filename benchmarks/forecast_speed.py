@@ -2,7 +2,7 @@
 
 Run it on an installation (``script/setup``)::
 
-    .venv/bin/python benchmarks/forecast_speed.py [--architecture resnet50] [--machine reference-cpu]
+    .venv/bin/python benchmarks/forecast_speed.py [--architecture SLUG] [--machine SLUG]
 """
 
 from __future__ import annotations
