@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import Model
+from django.db.models import Choices, Model
 
 from benchmarking.catalogue.errors import CatalogueError, describe_error
 from benchmarking.models import Device, Machine, Price
@@ -181,8 +181,8 @@ def _clean_values(
         instance.clean()
     except ValidationError as error:
         raise CatalogueError(f"{place}: {describe_error(error)}") from error
+    names = [name for name in shipped_fields(type(instance)) if name not in (exclude or ())]
+    values = {name: getattr(instance, name) for name in names}
     return {
-        name: getattr(instance, name)
-        for name in shipped_fields(type(instance))
-        if name not in (exclude or ())
+        name: value.value if isinstance(value, Choices) else value for name, value in values.items()
     }
