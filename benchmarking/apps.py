@@ -13,4 +13,11 @@ class BenchmarkingConfig(AppConfig):
     name = "benchmarking"
     default_auto_field = "django.db.models.BigAutoField"
 
-    beat_schedule: ClassVar[dict[str, dict[str, Any]]] = {}
+    beat_schedule: ClassVar[dict[str, dict[str, Any]]] = {
+        "sweep benchmark jobs": {
+            "task": "benchmarking.tasks.sweep_benchmark_jobs",
+            "schedule": 15.0,
+            # A sweep that waited for longer is followed by the next one anyway.
+            "options": {"expires": 15.0},
+        },
+    }

@@ -179,7 +179,7 @@ def store_lines(lines: Sequence[TimingLine | DoneLine], *, run: MeasurementRun) 
         if counts.timings:
             machine_id = run.machine_id
             transaction.on_commit(
-                lambda: timings_stored.send(sender=MeasurementRun, machine_id=machine_id)
+                lambda: timings_stored.send_robust(sender=MeasurementRun, machine_id=machine_id)
             )
     return counts
 

@@ -82,6 +82,17 @@ class BenchmarkJob(models.Model):
                 name="job_due_for_sweep",
             )
         ]
+        constraints = [
+            # Two probes on one computer would slow each other down and both be wrong.
+            models.UniqueConstraint(
+                fields=["host_kind"],
+                condition=models.Q(
+                    host_kind="local",
+                    state__in=["launching", "booting", "running", "collecting"],
+                ),
+                name="job_one_local_at_a_time",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.machine} {self.created_at:%Y-%m-%d %H:%M} ({self.state})"

@@ -1,0 +1,85 @@
+"""What a job needs from the place where its probe runs.
+
+A host never keeps anything in memory between calls: each call may come from another process.
+What it needs to find its things again it derives from the job's id, or puts into ``state``, a
+JSON object that the job keeps. Every call is idempotent and takes less than a minute; none is
+made inside a database transaction.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+HostState = dict[str, Any]
+
+
+class ProcessStatus(StrEnum):
+    """What became of the probe."""
+
+    NOT_STARTED = "not_started"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReport:
+    """The state of a probe; ``exit_code`` is ``None`` where it ended without leaving one.
+
+    ``errors`` is the end of what it wrote to its standard error.
+    """
+
+    status: ProcessStatus
+    exit_code: int | None = None
+    errors: str = ""
+
+
+class HostUnavailableError(Exception):
+    """The host cannot be reached right now; the step is tried again later."""
+
+
+@dataclass(slots=True)
+class HostJob:
+    """The part of a job that a host sees."""
+
+    id: uuid.UUID
+    state: HostState = field(default_factory=dict)
+
+
+class Host(Protocol):
+    """A place where one probe runs, detached from whoever started it."""
+
+    def acquire(self, job: HostJob) -> bool:
+        """Ask for the place; true once it is there."""
+        ...
+
+    def is_ready(self, job: HostJob) -> bool:
+        """Whether files can be put there and programs started."""
+        ...
+
+    def put(self, job: HostJob, files: Mapping[str, bytes]) -> None:
+        """Write files by name into the job's folder there."""
+        ...
+
+    def start(self, job: HostJob) -> None:
+        """Start the probe of the folder on its ``plan.json``, unless it was started before."""
+        ...
+
+    def poll(self, job: HostJob) -> ProcessReport:
+        """Whether the probe runs, and how it ended."""
+        ...
+
+    def fetch(self, job: HostJob, offset: int, maximum_bytes: int) -> bytes:
+        """What the probe has printed from byte ``offset`` on."""
+        ...
+
+    def stop(self, job: HostJob, *, force: bool) -> None:
+        """Ask the probe to end after the timing under way, or end it at once."""
+        ...
+
+    def release(self, job: HostJob) -> bool:
+        """Give the place back; true once nothing runs or costs money there any more."""
+        ...

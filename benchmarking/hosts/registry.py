@@ -1,0 +1,35 @@
+"""Which host a job's probe runs on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from django.conf import settings
+
+from benchmarking.hosts.base import Host
+from benchmarking.hosts.local import PROBE_FILE, LocalHost
+from benchmarking.models import BenchmarkJob
+
+
+class UnknownHostError(ValueError):
+    """This installation has no such kind of host."""
+
+
+def host_of(job: BenchmarkJob) -> Host:
+    """The host that the job asks for; raises ``UnknownHostError`` if there is none of the kind."""
+    if job.host_kind == BenchmarkJob.HostKind.LOCAL:
+        return local_host()
+    raise UnknownHostError(f"this installation cannot run jobs on {job.host_kind}")
+
+
+def local_host() -> LocalHost:
+    """This computer, with the interpreter that has torch."""
+    return LocalHost(
+        runs_folder=Path(settings.VAR_DIR) / "runs", command=(benchmark_python(), PROBE_FILE)
+    )
+
+
+def benchmark_python() -> str:
+    """The interpreter that runs the probe: the setting BENCHMARK_PYTHON, else this one."""
+    return getattr(settings, "BENCHMARK_PYTHON", "") or sys.executable

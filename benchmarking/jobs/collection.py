@@ -1,0 +1,147 @@
+"""From a probe's growing output to stored timings: each line once, whoever fetches it."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import transaction
+from django.db.models import F
+
+from benchmarking.jobs.ingest import IngestError, open_run, store_lines
+from benchmarking.jobs.lifecycle import Reason
+from benchmarking.jobs.provenance import ProvenanceError
+from benchmarking.jobs.step import StaleLeaseError, Step
+from benchmarking.models import MeasurementRun
+from benchmarking.probe.results import (
+    ConvolutionLine,
+    DoneLine,
+    EnvironmentLine,
+    ErrorLine,
+    IterationLine,
+    ResultError,
+    ResultLine,
+    StoppedBy,
+    TimingLine,
+    parse_line,
+    split_complete_lines,
+)
+
+# A few thousand lines: stored in seconds, well within a lease.
+FETCH_BYTES = 2 * 2**20
+
+
+class CollectionError(Exception):
+    """What the probe printed cannot be stored."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def collect_lines(step: Step) -> bool:
+    """Store the next lines of the job's output; return whether there may be more at once.
+
+    How far the output is stored moves in the same transaction as its timings, so that no line is
+    lost or stored twice when a worker dies, and only under the lease of ``step``.
+
+    Raises
+    ------
+    CollectionError
+        On a line that is wrong, after the lines before it are stored; and on lines that are not
+        of the job's machine, of which none is stored.
+    StaleLeaseError
+        If somebody else has the job now; nothing is stored.
+    """
+    data = step.host.fetch(step.host_job, step.job.ingested_bytes, FETCH_BYTES)
+    try:
+        lines, _ = split_complete_lines(data)
+        fault: ResultError | None = None
+    except ResultError as error:
+        lines, fault = data.splitlines(keepends=True)[:-1], error
+    records: list[ResultLine] = []
+    first_number = _lines_so_far(step) + 1
+    stored_bytes = 0
+    for number, line in enumerate(lines, start=first_number):
+        try:
+            records.append(parse_line(line, number))
+        except ResultError as error:
+            fault = error
+            break
+        stored_bytes += len(line)
+    if records:
+        try:
+            _store(step, records, stored_bytes)
+        except IngestError as error:
+            raise CollectionError(Reason.BAD_OUTPUT, str(error)) from error
+        except ProvenanceError as error:
+            raise CollectionError(Reason.WRONG_MACHINE, str(error)) from error
+    if fault is not None:
+        raise CollectionError(Reason.BAD_OUTPUT, str(fault)) from fault
+    return len(data) == FETCH_BYTES
+
+
+def completion_of(step: Step) -> StoppedBy | None:
+    """What ended the probe by its own account, ``None`` if it did not come to say so."""
+    run = _current_run(step)
+    if run is None or run.completion is None:
+        return None
+    return StoppedBy(run.completion["stopped_by"])
+
+
+def _lines_so_far(step: Step) -> int:
+    environment_lines = 1 if "run_id" in step.host_job.state else 0
+    return environment_lines + step.job.stored_count + step.job.failed_count
+
+
+def _current_run(step: Step) -> MeasurementRun | None:
+    run_id = step.host_job.state.get("run_id")
+    if run_id is None:
+        return None
+    return MeasurementRun.objects.select_related("machine").get(pk=uuid.UUID(run_id))
+
+
+def _store(step: Step, records: list[ResultLine], stored_bytes: int) -> None:
+    job = step.job
+    state_before = dict(step.host_job.state)
+    timings = sum(isinstance(record, ConvolutionLine | IterationLine) for record in records)
+    failures = sum(isinstance(record, ErrorLine) for record in records)
+    try:
+        with transaction.atomic():
+            run = _current_run(step)
+            if isinstance(records[0], EnvironmentLine):
+                run, _ = open_run(records[0], machine=job.machine, job=job)
+                step.host_job.state["run_id"] = str(run.pk)
+            if run is None:
+                raise IngestError("line 1: comes before an environment line")
+            lines: list[TimingLine | DoneLine] = []
+            for record in records[1:] if isinstance(records[0], EnvironmentLine) else records:
+                if isinstance(record, EnvironmentLine):
+                    raise IngestError(f"line {record.line_number}: begins a second run")
+                lines.append(record)
+            # First the guard, then the rows: a stale worker gets no further than this.
+            guarded = step.rows().filter(ingested_bytes=job.ingested_bytes)
+            moved = guarded.update(
+                ingested_bytes=F("ingested_bytes") + stored_bytes,
+                stored_count=F("stored_count") + timings,
+                failed_count=F("failed_count") + failures,
+                current_work=_describe(records[-1]) or job.current_work,
+                host_state=step.host_job.state,
+            )
+            if moved != 1:
+                raise StaleLeaseError
+            store_lines(lines, run=run)
+    except BaseException:
+        step.host_job.state.clear()
+        step.host_job.state.update(state_before)
+        raise
+    job.ingested_bytes += stored_bytes
+    job.stored_count += timings
+    job.failed_count += failures
+
+
+def _describe(record: ResultLine) -> str:
+    if isinstance(record, ConvolutionLine):
+        return f"{record.layer.key} x {record.batch_size}"
+    if isinstance(record, IterationLine):
+        return f"{record.architecture} x {record.batch_size}"
+    return ""
