@@ -83,9 +83,7 @@ class _ClaimedTensor(torch.Tensor):
     shape_holder: torch.Tensor
 
     @staticmethod
-    def __new__(
-        cls, shape_holder: torch.Tensor, requires_grad: bool = False
-    ) -> _ClaimedTensor:
+    def __new__(cls, shape_holder: torch.Tensor, requires_grad: bool = False) -> _ClaimedTensor:
         tensor: _ClaimedTensor = torch.Tensor._make_wrapper_subclass(
             cls,
             shape_holder.shape,

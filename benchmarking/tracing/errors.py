@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 
-class UntraceableError(ValueError):
+class TracingError(ValueError):
+    """A request or a file that cannot be used; the message is one line that says why."""
+
+
+class UntraceableError(TracingError):
     """The network cannot train on this input; the message is one sentence that says why."""
 
 
-class FixtureError(ValueError):
+class FixtureError(TracingError):
     """A file of traced networks is unreadable or wrong; the message names the place."""

@@ -89,9 +89,7 @@ def _replay(func: Any, result: Any) -> Callable[[], Any] | None:
         return lambda: _from_layout(layout)
     if isinstance(result, tuple) and all(item is None or _is_fresh(item) for item in result):
         layouts = [None if item is None else _layout(item) for item in result]
-        return lambda: tuple(
-            None if layout is None else _from_layout(layout) for layout in layouts
-        )
+        return lambda: tuple(None if layout is None else _from_layout(layout) for layout in layouts)
     return None
 
 

@@ -18,12 +18,16 @@ import torch
 
 Recipe = Any
 
-_POINTWISE = (
-    "add.Tensor sub.Tensor mul.Tensor div.Tensor add.Scalar mul.Scalar div.Scalar relu.default "
-    "sigmoid.default silu.default gelu.default hardswish.default hardsigmoid.default "
-    "threshold_backward.default sigmoid_backward.default silu_backward.default "
-    "gelu_backward.default hardswish_backward.default hardsigmoid_backward.default"
-).split()
+_ARITHMETIC = ("add", "sub", "mul", "div")
+_ACTIVATIONS = ("relu", "sigmoid", "silu", "gelu", "hardswish", "hardsigmoid")
+_ACTIVATION_GRADIENTS = (
+    "threshold_backward",
+    "sigmoid_backward",
+    "silu_backward",
+    "gelu_backward",
+    "hardswish_backward",
+    "hardsigmoid_backward",
+)
 
 
 def infer(func: Any, args: Sequence[Any]) -> Recipe | None:
@@ -65,9 +69,7 @@ def _pointwise(args: Sequence[Any]) -> Recipe | None:
         return None
     for other in args[1:]:
         if isinstance(other, torch.Tensor) and (
-            other.shape != first.shape
-            or other.dtype != first.dtype
-            or not other.is_contiguous()
+            other.shape != first.shape or other.dtype != first.dtype or not other.is_contiguous()
         ):
             return None
     return first.shape, first.dtype
@@ -129,18 +131,21 @@ def _convolution_backward(args: Sequence[Any]) -> Recipe | None:
     )
 
 
-def _rules() -> Mapping[Any, Callable[[Sequence[Any]], Recipe | None]]:
+def rules() -> Mapping[Any, Callable[[Sequence[Any]], Recipe | None]]:
+    """Every operation that has a rule, with the rule: arguments -> recipe or ``None``."""
     aten = torch.ops.aten
-    rules: dict[Any, Callable[[Sequence[Any]], Recipe | None]] = {
+    by_operation: dict[Any, Callable[[Sequence[Any]], Recipe | None]] = {
         aten.native_batch_norm.default: _batch_norm,
         aten.native_batch_norm_backward.default: _batch_norm_backward,
         aten.convolution.default: _convolution,
         aten.convolution_backward.default: _convolution_backward,
     }
-    for name in _POINTWISE:
-        packet, overload = name.split(".")
-        rules[getattr(getattr(aten, packet), overload)] = _pointwise
-    return rules
+    for name in _ARITHMETIC:
+        by_operation[getattr(aten, name).Tensor] = _pointwise
+        by_operation[getattr(aten, name).Scalar] = _pointwise
+    for name in (*_ACTIVATIONS, *_ACTIVATION_GRADIENTS):
+        by_operation[getattr(aten, name).default] = _pointwise
+    return by_operation
 
 
-_RULES = _rules()
+_RULES = rules()

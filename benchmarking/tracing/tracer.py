@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.parameter import UninitializedParameter
 
 from benchmarking.specs import ConvolutionSpec, ConvolutionUse, OperationSpec, Phase, TracedNetwork
 from benchmarking.tracing.autocast import amp_kept_bytes
@@ -182,12 +183,14 @@ class _BuiltNetwork:
     def run(self, batch_size: int, input_shape: tuple[int, ...]) -> _Iteration:
         """Trace one forward and backward pass."""
         module = self.module()
-        recorder = IterationRecorder(self._memory)
-        kept = KeptStorages(module.parameters())
         images = torch.empty((batch_size, *input_shape), device="meta")
-        for parameter in module.parameters():
-            parameter.grad = None
+        recorder = IterationRecorder(self._memory)
         try:
+            if _is_lazy(module):  # its layers get their shapes from the first batch they see
+                module(images)
+            kept = KeptStorages(module.parameters())
+            for parameter in module.parameters():
+                parameter.grad = None
             with recorder:
                 with kept.watch():
                     loss = self._loss(module(images), _meta_targets)
@@ -223,17 +226,18 @@ def build_on_meta(factory: ModuleFactory) -> nn.Module:
 
     The module's code runs on the CPU, because some networks compute their widths with real
     tensors; each parameter moves to ``meta`` the moment it is registered, so that nobody waits
-    for an initialisation or needs the memory of all weights.
+    for an initialisation or needs the memory of all weights. A network whose code does not
+    stand that is built on the CPU as a whole and then moved.
 
     Raises ``UntraceableError`` if the factory fails or returns something else than a module.
     """
-    handle = register_module_parameter_registration_hook(_to_meta)
     try:
-        module = factory()
-    except Exception as error:  # the network's own code may raise anything
-        raise UntraceableError(f"building it failed: {_first_line(error)}") from error
-    finally:
-        handle.remove()
+        module = _build_without_memory(factory)
+    except Exception:  # the network's own code may raise anything
+        try:
+            module = factory()
+        except Exception as error:
+            raise UntraceableError(f"building it failed: {_first_line(error)}") from error
     if not isinstance(module, nn.Module):
         raise UntraceableError(
             f"the factory returned {type(module).__name__}, not a torch.nn.Module"
@@ -243,12 +247,30 @@ def build_on_meta(factory: ModuleFactory) -> nn.Module:
     return module.to("meta").train()
 
 
-def _to_meta(
-    module: nn.Module, name: str, parameter: nn.Parameter | None
-) -> nn.Parameter | None:
-    if parameter is None or isinstance(parameter, nn.UninitializedParameter):
-        return None
-    return nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+def _build_without_memory(factory: ModuleFactory) -> nn.Module:
+    # A parameter that two modules share stays one: the first move is remembered, together with
+    # the original, whose id would be used again if it were gone.
+    moved: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}
+
+    def to_meta(
+        module: nn.Module, name: str, parameter: nn.Parameter | None
+    ) -> nn.Parameter | None:
+        if parameter is None or parameter.is_meta or isinstance(parameter, UninitializedParameter):
+            return None
+        if id(parameter) not in moved:
+            on_meta = nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+            moved[id(parameter)] = (parameter, on_meta)
+        return moved[id(parameter)][1]
+
+    handle = register_module_parameter_registration_hook(to_meta)
+    try:
+        return factory()
+    finally:
+        handle.remove()
+
+
+def _is_lazy(module: nn.Module) -> bool:
+    return any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters())
 
 
 def _meta_targets(shape: tuple[int, ...]) -> torch.Tensor:
