@@ -9,6 +9,7 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from import_export.admin import ImportExportModelAdmin
 from import_export.formats.base_formats import CSV, JSON
+from import_export.forms import ExportForm
 from import_export.results import Result
 
 
@@ -16,6 +17,8 @@ class CatalogueImportAdmin(ImportExportModelAdmin):
     """An admin with import and export of CSV and JSON, for those who may add and change rows."""
 
     formats = [CSV, JSON]
+    # Whole rows: what is exported can be imported again.
+    export_form_class = ExportForm
     import_error_display = ("message",)
     from_encoding = "utf-8-sig"
 

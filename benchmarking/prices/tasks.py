@@ -1,4 +1,7 @@
-"""The daily refresh of prices; ``BEAT_SCHEDULE`` is its entry for Celery beat."""
+"""The daily refresh of prices; ``BEAT_SCHEDULE`` is its entry for Celery beat.
+
+Nothing here imports models, so that the app's configuration may read the schedule.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,27 @@ from typing import Any
 from celery import shared_task
 from celery.schedules import crontab
 
-from benchmarking.prices.refresh import refresh_prices
-from benchmarking.prices.source import MissingCredentialsError
-
 logger = logging.getLogger(__name__)
 
+_NAME = "benchmarking.prices.tasks.refresh_prices_daily"
 # Many pages of a price list per region take longer than a task may by default.
 _LIMIT_SECONDS = 900
 
+BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
+    "refresh-prices": {
+        "task": _NAME,
+        "schedule": crontab(hour=4, minute=17),
+        "options": {"queue": "maintenance"},
+    }
+}
 
-@shared_task(queue="maintenance", soft_time_limit=_LIMIT_SECONDS, time_limit=_LIMIT_SECONDS + 60)
+
+@shared_task(name=_NAME, soft_time_limit=_LIMIT_SECONDS, time_limit=_LIMIT_SECONDS + 60)
 def refresh_prices_daily() -> None:
     """Refresh all prices of AWS, or say in one line why that cannot be."""
     from benchmarking.prices.aws import AwsPriceSource
+    from benchmarking.prices.refresh import refresh_prices
+    from benchmarking.prices.source import MissingCredentialsError
 
     try:
         report = refresh_prices(AwsPriceSource())
@@ -32,12 +43,3 @@ def refresh_prices_daily() -> None:
     for line in report.offered_again:
         logger.info("%s", line)
     logger.info("Prices: %d added, %d unchanged", len(report.added), report.unchanged)
-
-
-BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
-    "refresh-prices": {
-        "task": refresh_prices_daily.name,
-        "schedule": crontab(hour=4, minute=17),
-        "options": {"queue": "maintenance"},
-    }
-}

@@ -20,17 +20,17 @@ DEVICE = {
     "multiprocessors": 40,
     "clock_mhz": 1590.0,
     "compute_capability": 7.5,
-    "sources": {
-        name: "data sheet"
-        for name in (
+    "sources": dict.fromkeys(
+        (
             "usable_memory_mib",
             "fp32_tflops",
             "bandwidth_gb_s",
             "multiprocessors",
             "clock_mhz",
             "compute_capability",
-        )
-    },
+        ),
+        "data sheet",
+    ),
 }
 CPU = {"slug": "local-cpu", "name": "This CPU", "kind": "cpu"}
 MACHINE = {

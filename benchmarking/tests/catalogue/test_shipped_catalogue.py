@@ -57,8 +57,10 @@ def test_there_are_enough_devices_and_machines() -> None:
 
 @pytest.mark.parametrize(
     "family",
-    ["p2", "p3", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en", "g3", "g3s", "g4dn", "g5", "g6"]
-    + ["gr6", "g6e"],
+    [
+        *("p2", "p3", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en"),
+        *("g3", "g3s", "g4dn", "g5", "g6", "gr6", "g6e"),
+    ],
 )
 def test_every_family_of_aws_gpu_instances_is_there(family: str) -> None:
     assert any(slug.startswith(f"aws-{family}.") for slug in shipped().machines)
@@ -118,8 +120,16 @@ def test_l4_has_58_multiprocessors() -> None:
 
 @pytest.mark.parametrize(
     ("slug", "lanes"),
-    [("a10g", 128), ("l40s", 128), ("rtx-3090", 128), ("t4", 64), ("v100-sxm2-16gb", 64)]
-    + [("a100-sxm4-40gb", 64), ("h100-sxm5-80gb", 128), ("p100-pcie-16gb", 64)],
+    [
+        ("a10g", 128),
+        ("l40s", 128),
+        ("rtx-3090", 128),
+        ("t4", 64),
+        ("v100-sxm2-16gb", 64),
+        ("a100-sxm4-40gb", 64),
+        ("h100-sxm5-80gb", 128),
+        ("p100-pcie-16gb", 64),
+    ],
 )
 def test_peak_rates_follow_from_multiprocessors_and_clock(slug: str, lanes: int) -> None:
     gpu = device(slug)
