@@ -92,11 +92,13 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 
 def children_of(pid: int) -> list[int]:
-    listing = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
-    )
-    pairs = [tuple(map(int, line.split())) for line in listing.stdout.splitlines()]
-    direct = [child for child, parent in pairs if parent == pid]
+    """Every process below ``pid``, as Linux lists them."""
+    tasks = Path(f"/proc/{pid}/task")
+    direct = [
+        int(word)
+        for path in tasks.glob("*/children")
+        for word in path.read_text(encoding="utf-8").split()
+    ]
     return direct + [deeper for child in direct for deeper in children_of(child)]
 
 
