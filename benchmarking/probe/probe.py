@@ -4,8 +4,8 @@
 
 This one file needs torch (and torchvision for whole iterations) and nothing else of its
 project, and runs on Python 3.8 with torch 1.12 as well as on the newest. ``plan.py`` beside it
-describes the plan it reads and ``results.py`` the JSON lines it prints: an ``environment`` line first,
-then ``convolution``, ``iteration`` and ``error`` lines as the work gets done, ``done`` last.
+describes the plan it reads and ``results.py`` the JSON lines it prints: an ``environment`` line
+first, then ``convolution``, ``iteration`` and ``error`` lines as the work gets done, ``done`` last.
 
 The order of the work is the plan's; rounds are interleaved there, so that slow drift of the machine
 spreads over all of it. Nothing is printed twice and every line is flushed, so the run may be
@@ -61,9 +61,10 @@ class CpuTimer:
 class CudaTimer:
     """Device time between CUDA events around each call.
 
-    Everything is enqueued before the one synchronisation at the end. Unless ``host_bound``, a sleeping
-    kernel goes first, so that the host is ahead of the device and the gaps between launches are not timed;
-    a whole iteration is timed with those gaps, because a real training loop has them as well.
+    Everything is enqueued before the one synchronisation at the end. Unless ``host_bound``, a
+    sleeping kernel goes first, so that the host is ahead of the device and the gaps between
+    launches are not timed; a whole iteration is timed with those gaps, because a real training
+    loop has them as well.
     """
 
     def __init__(self, new_event, synchronize, head_start):
@@ -94,8 +95,9 @@ class CudaTimer:
 class Sampling:
     """How many samples a timing gets.
 
-    At least ``repeats``; more until each callable has ``minimum_ms`` of samples or ``maximum_repeats``
-    is reached; a timing that takes longer than ``item_seconds`` ends early, with one sample at least.
+    At least ``repeats``; more until each callable has ``minimum_ms`` of samples or
+    ``maximum_repeats`` is reached; a timing that takes longer than ``item_seconds`` ends early,
+    with one sample at least.
     """
 
     def __init__(self, warmup=3, repeats=10, maximum_repeats=10, minimum_ms=0.0, item_seconds=60.0):
@@ -267,11 +269,13 @@ def classify_error(error):
     """The kind of failure: out_of_memory, untrainable, unsupported, fatal or failed."""
     text = f"{type(error).__name__}: {error}"
     patterns = (
-        ("out_of_memory", r"out of memory|OutOfMemory|can't allocate memory|MemoryError|ALLOC_FAILED"),
+        ("out_of_memory", r"out of memory|OutOfMemory|can't allocate memory|MemoryError"),
+        ("out_of_memory", r"ALLOC_FAILED"),
         ("untrainable", r"more than 1 value per channel"),
         ("fatal", r"illegal memory access|device-side assert|unspecified launch failure|ECC|Xid"),
         ("unsupported", r"NOT_SUPPORTED|unable to find an engine|not implemented|PlanError"),
-        ("unsupported", r"Kernel size can't be greater|Output size is too small|non-positive stride"),
+        ("unsupported", r"Kernel size can't be greater|Output size is too small"),
+        ("unsupported", r"non-positive stride"),
     )
     for kind, pattern in patterns:
         if re.search(pattern, text):
@@ -297,9 +301,8 @@ class Probe:
         }
         stack = plan["stack"]
         self.dtype = torch.float16 if stack["precision"] == "amp" else torch.float32
-        self.memory_format = (
-            torch.channels_last if stack["memory_format"] == "channels_last" else torch.contiguous_format
-        )
+        channels_last = stack["memory_format"] == "channels_last"
+        self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
         self.device = plan["device"]
         self.iterations = IterationFactory(
             torch, self.device, stack["precision"], self.memory_format
@@ -326,7 +329,8 @@ class Probe:
             except Exception as error:
                 failed += 1
                 kind = classify_error(error)
-                self.emit({"type": "error", "work": item, "error": kind, "message": one_line(error)})
+                line = {"type": "error", "work": item, "error": kind, "message": one_line(error)}
+                self.emit(line)
                 error.__traceback__ = None
                 self.recover(kind)
         return {
@@ -355,6 +359,8 @@ class Probe:
         return self.time_iteration(item)
 
     def time_convolution(self, item):
+        # The last network's parameters would take memory away from a layer near the limit.
+        self.iterations.forget()
         with self.torch.no_grad():
             runs = convolution_runs(self.torch, item, self.device, self.dtype, self.memory_format)
             samples = self.sampling["convolution"].collect(self.timer, runs, clock=self.clock)
@@ -389,11 +395,16 @@ class Probe:
 
 
 def round_samples(samples):
-    """Six significant digits: finer than any clock, and half the size of a full float."""
-    return {
-        name: [float(f"{value:.6g}") for value in values if math.isfinite(value)]
-        for name, values in samples.items()
-    }
+    """Six significant digits: finer than any clock, and half the size of a full float.
+
+    Raises ValueError on a sample that is no time, which a broken timer may give.
+    """
+    rounded = {}
+    for name, values in samples.items():
+        if not all(math.isfinite(value) and value > 0 for value in values):
+            raise ValueError(f"the timer gave {values} ms for {name}")
+        rounded[name] = [float(f"{value:.6g}") for value in values]
+    return rounded
 
 
 def read_command(*command):
@@ -430,9 +441,17 @@ def cpu_signature():
     return "-".join(parts)
 
 
+CGROUP_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
 def total_memory_mib():
+    """The host's memory, or what a container may use of it; None where nobody tells."""
     match = re.search(r"^MemTotal:\s*(\d+) kB", read_text("/proc/meminfo"), re.MULTILINE)
-    return int(match.group(1)) // 1024 if match else None
+    if match is None:
+        return None
+    limits = [read_text(path).strip() for path in CGROUP_LIMIT_FILES]
+    allowed = [int(limit) // 2**20 for limit in limits if limit.isdigit()]
+    return min([int(match.group(1)) // 1024, *allowed])
 
 
 GPU_STATE_FIELDS = (
@@ -460,6 +479,10 @@ def gpu_state():
     if not values:
         return {}
     return dict(zip(GPU_STATE_FIELDS, (value.strip() for value in values.split(","))))
+
+
+def allowed_cores():
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 def load_average():
@@ -500,7 +523,7 @@ def environment(plan, torch):
             "model": cpu_model(),
             "signature": cpu_signature(),
             "logical_cores": os.cpu_count(),
-            "affinity": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+            "affinity": allowed_cores(),
             "memory_mib": total_memory_mib(),
             "hypervisor": "hypervisor" in read_text("/proc/cpuinfo"),
             "mkldnn": torch.backends.mkldnn.is_available(),
@@ -525,7 +548,7 @@ def environment(plan, torch):
 
 
 def apply_stack(plan, torch):
-    """Set threads, precision and cuDNN mode as the plan says; raise PlanError on what is not there."""
+    """Set threads, precision and cuDNN mode; raise PlanError on what is not there."""
     stack = plan["stack"]
     if plan["device"].startswith("cuda"):
         if not torch.cuda.is_available():
@@ -567,6 +590,12 @@ def new_timer(plan, torch):
     )
 
 
+PLAN_KEYS = {
+    "stack": ("precision", "memory_format", "cudnn_benchmark", "threads"),
+    "sampling": ("convolution", "iteration"),
+}
+
+
 def check_plan(plan):
     """Raise PlanError unless this probe understands the plan."""
     if not isinstance(plan, dict) or plan.get("schema") != SCHEMA:
@@ -574,6 +603,10 @@ def check_plan(plan):
     missing = {"device", "stack", "sampling", "time_budget_seconds", "work"} - set(plan)
     if missing:
         raise PlanError("the plan lacks " + ", ".join(sorted(missing)))
+    for name, keys in PLAN_KEYS.items():
+        absent = set(keys) - set(plan[name])
+        if absent:
+            raise PlanError(f"the plan's {name} lacks " + ", ".join(sorted(absent)))
 
 
 def main():
@@ -593,7 +626,7 @@ def main():
 
     def emit(line):
         line["elapsed_seconds"] = round(time.monotonic() - started, 3)
-        sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
+        sys.stdout.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
         sys.stdout.flush()
 
     started = time.monotonic()
