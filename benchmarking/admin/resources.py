@@ -14,7 +14,6 @@ from import_export.fields import Field
 from import_export.resources import ModelResource
 from import_export.results import Error
 from import_export.widgets import ForeignKeyWidget
-from tablib import Dataset
 
 from benchmarking.models import Device, Machine, Price
 from benchmarking.suggestions import did_you_mean
@@ -45,7 +44,7 @@ class CatalogueResource(ModelResource):
         """See ``Resource``."""
         return LineOfError
 
-    def before_import(self, dataset: Dataset, **kwargs: Any) -> None:
+    def before_import(self, dataset: Any, **kwargs: Any) -> None:
         """Refuse a file whose columns are not those of an export."""
         headers = list(dataset.headers or [])
         allowed = [field.column_name for field in self.get_user_visible_fields()]
@@ -172,7 +171,7 @@ class PriceResource(CatalogueResource):
         validate_unique: bool = True,
     ) -> None:
         """See ``Resource``; a quotation that is stored already may not change."""
-        if instance.pk is not None:
+        if not instance._state.adding:
             stored = Price.objects.get(pk=instance.pk)
             raise ValidationError(
                 f"this quotation is stored with {stored.usd_per_hour.normalize():f} USD/h. Prices "

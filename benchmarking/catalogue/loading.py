@@ -80,7 +80,7 @@ def _store_machines(catalogue: Catalogue, report: LoadReport, overwrite: bool) -
     for slug, values in catalogue.machines.items():
         machine = stored.get(slug)
         if machine is None:
-            row = values | {"device": devices[values["device"]]}
+            row = {**values, "device": devices[values["device"]]}
             new.append(Machine(**row, shipped_values=values))
             continue
         current = {name: getattr(machine, name) for name in values} | {

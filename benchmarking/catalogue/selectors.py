@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Window
+from django.db.models import Exists, F, OuterRef, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from benchmarking.models import Price
@@ -36,7 +36,7 @@ def prices_in_region(region: str) -> QuerySet[Price]:
     priced_there = Price.objects.filter(
         machine__provider=OuterRef("machine__provider"), region=region
     )
-    foreign = Q(region=F("machine__region")) & ~Exists(priced_there)
+    foreign = Price.objects.filter(~Exists(priced_there), region=F("machine__region"))
     if _AWS_REGION.fullmatch(region):
-        foreign &= ~Q(machine__provider="aws")
-    return Price.objects.filter(Q(region=region) | foreign)
+        foreign = foreign.exclude(machine__provider="aws")
+    return Price.objects.filter(region=region) | foreign

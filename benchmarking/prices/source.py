@@ -30,13 +30,14 @@ class Offer:
 
 
 class PriceSource(Protocol):
-    """A cloud's current prices.
-
-    ``provider`` is the name that its machines bear, ``regions`` are the names of all its regions.
-    """
+    """A cloud's current prices; ``provider`` is the name that its machines bear."""
 
     provider: str
-    regions: tuple[str, ...]
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The names of all regions of the cloud, in order."""
+        ...
 
     def list_offers(
         self, *, region: str, kind: Price.Kind, instance_types: Collection[str]

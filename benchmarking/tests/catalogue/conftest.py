@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-DEVICE = {
+DEVICE: dict[str, Any] = {
     "slug": "t4",
     "name": "NVIDIA T4",
     "kind": "cuda",
@@ -32,8 +32,8 @@ DEVICE = {
         "data sheet",
     ),
 }
-CPU = {"slug": "local-cpu", "name": "This CPU", "kind": "cpu"}
-MACHINE = {
+CPU: dict[str, Any] = {"slug": "local-cpu", "name": "This CPU", "kind": "cpu"}
+MACHINE: dict[str, Any] = {
     "slug": "aws-g4dn.xlarge",
     "provider": "aws",
     "instance_type": "g4dn.xlarge",
@@ -43,7 +43,7 @@ MACHINE = {
     "region": "us-east-1",
     "source": "instance type page",
 }
-PRICE = {
+PRICE: dict[str, Any] = {
     "machine": "aws-g4dn.xlarge",
     "kind": "on-demand",
     "region": "us-east-1",

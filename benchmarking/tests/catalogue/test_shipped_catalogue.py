@@ -115,6 +115,7 @@ def test_a10g_is_not_an_a10() -> None:
 def test_l4_has_58_multiprocessors() -> None:
     l4 = device("l4")
     assert (l4.multiprocessors, l4.bandwidth_gb_s) == (58, 300)
+    assert l4.clock_mhz is not None
     assert 58 * 128 * 2 * l4.clock_mhz / 1e6 == pytest.approx(l4.fp32_tflops, rel=0.005)
 
 

@@ -29,7 +29,7 @@ class FakeSource:
     """A cloud whose answers a test sets: offers by region and kind, or an error."""
 
     provider = "aws"
-    regions = ("eu-west-1", "us-east-1", "us-east-2")
+    regions: tuple[str, ...] = ("eu-west-1", "us-east-1", "us-east-2")
 
     def __init__(self) -> None:
         self.answers: dict[tuple[str, Price.Kind], list[Offer] | PriceSourceError] = {}
@@ -40,12 +40,15 @@ class FakeSource:
         region: str = "us-east-1",
         kind: Price.Kind = ON_DEMAND,
         source: str = "list 1",
-        **usd: str,
+        xlarge: str = "",
+        xlarge2: str = "",
     ) -> None:
         """Offers by size, for example ``xlarge="0.5"``."""
+        prices = {"g4dn.xlarge": xlarge, "g4dn.2xlarge": xlarge2}
         self.answers[region, kind] = [
-            Offer(f"g4dn.{size}", region, kind, Decimal(price), source)
-            for size, price in usd.items()
+            Offer(instance_type, region, kind, Decimal(price), source)
+            for instance_type, price in prices.items()
+            if price
         ]
 
     def list_offers(
@@ -188,7 +191,7 @@ def test_what_is_still_offered_elsewhere_or_never_was_is_not_retired(
     other_cloud = create_machine(provider="azure", region="us-east-1")
     create_price(machine=other_cloud)
     source.set(xlarge="0.6")
-    source.set(region="us-east-2", **{"2xlarge": "0.8"})
+    source.set("us-east-2", xlarge2="0.8")
     report = refresh_prices(source, regions=["us-east-1", "us-east-2"], kinds=[ON_DEMAND])
     assert report.retired == []
     assert not Machine.objects.filter(availability="retired").exists()
@@ -222,7 +225,7 @@ def test_a_failing_region_keeps_its_prices_and_the_others_are_refreshed(
 ) -> None:
     create_price(machine=small, region="us-east-2", as_of="2026-03-01")
     create_price(machine=large, region="us-east-2", as_of="2026-04-01")
-    source.set(xlarge="0.6", **{"2xlarge": "0.8"})
+    source.set(xlarge="0.6", xlarge2="0.8")
     source.answers["us-east-2", ON_DEMAND] = PriceSourceError("the answer was cut short")
     report = refresh_prices(source, kinds=[ON_DEMAND])
     assert len(report.added) == 2
