@@ -86,6 +86,9 @@ TEMPLATES = [
     },
 ]
 
+# The Python with torch that local benchmark jobs start the probe with; else the site's own.
+BENCHMARK_PYTHON = environment.text("BENCHMARK_PYTHON", "")
+
 # Database ---------------------------------------------------------------------------------------
 
 _database = environment.database("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'db.sqlite3'}")
