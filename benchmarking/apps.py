@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 from django.apps import AppConfig
 
+from benchmarking.prices.tasks import BEAT_SCHEDULE as PRICE_SCHEDULE
+
 
 class BenchmarkingConfig(AppConfig):
     """``beat_schedule`` holds this app's periodic tasks in Celery's own format."""
@@ -20,4 +22,5 @@ class BenchmarkingConfig(AppConfig):
             # A sweep that waited for longer is followed by the next one anyway.
             "options": {"expires": 15.0},
         },
+        **PRICE_SCHEDULE,
     }

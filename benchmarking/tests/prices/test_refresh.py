@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import time_machine
+from celery import current_app
 from celery.schedules import crontab
 from django.core.management import CommandError, call_command
 
+from benchmarking.apps import BenchmarkingConfig
 from benchmarking.models import Machine, Price
 from benchmarking.prices import aws, tasks
 from benchmarking.prices.refresh import known_regions, refresh_prices
@@ -368,3 +370,9 @@ def test_beat_runs_it_once_a_day_in_the_maintenance_queue() -> None:
     assert entry["options"] == {"queue": "maintenance"}
     assert entry["schedule"] == crontab(hour=4, minute=17)
     assert tasks.refresh_prices_daily.name == entry["task"]
+
+
+def test_a_worker_knows_the_task_that_beat_names() -> None:
+    entry = BenchmarkingConfig.beat_schedule["refresh-prices"]
+    assert entry is tasks.BEAT_SCHEDULE["refresh-prices"]
+    assert entry["task"] in current_app.tasks
