@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from django.apps import AppConfig
@@ -13,4 +14,16 @@ class PredictionsConfig(AppConfig):
     name = "predictions"
     default_auto_field = "django.db.models.BigAutoField"
 
-    beat_schedule: ClassVar[dict[str, dict[str, Any]]] = {}
+    beat_schedule: ClassVar[dict[str, dict[str, Any]]] = {
+        "sweep-stale-curves": {
+            "task": "predictions.tasks.sweep_stale_curves",
+            "schedule": timedelta(minutes=2),
+        }
+    }
+
+    def ready(self) -> None:
+        """Listen to the floors below."""
+        from benchmarking.signals import timings_stored
+        from predictions.staleness import on_timings_stored
+
+        timings_stored.connect(on_timings_stored, dispatch_uid="predictions.timings_stored")

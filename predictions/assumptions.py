@@ -26,8 +26,7 @@ def make_assumptions(forecast: Forecast) -> list[str]:
     precision_text = ", ".join(PRECISION_LABELS[precision] for precision in precisions) or "FP32"
     return [
         f"Software: {'; '.join(stacks) or 'PyTorch, as estimated from the specification'}.",
-        f"Optimizer {OPTIMIZER_LABELS[query.optimizer.value]}; "
-        f"{precision_text}; {loader}.",
+        f"Optimizer {OPTIMIZER_LABELS[query.optimizer.value]}; {precision_text}; {loader}.",
         *_device_sentences(forecast),
         *_price_sentences(forecast),
         "Left out: storage, data transfer, start-up, evaluation and checkpoints.",

@@ -26,8 +26,11 @@ from predictions.display import (
 from predictions.forecast import Forecast, ForecastRow, Series
 
 SERIES_COLOURS = 8
-MAX_MEMORY_EDGES = 4
 MAX_BANDS = 12
+MAX_LINE_LABELS = 6
+# Of the height of the chart; closer labels would overlap.
+LABEL_GAP = 0.065
+MAX_TICKS = 9
 
 SYMBOL_OF_SOURCE = {
     "measured": "circle",
@@ -36,10 +39,17 @@ SYMBOL_OF_SOURCE = {
     "estimated": "triangle-up",
 }
 
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _DURATION_TICKS = (
-    1e-3, 1e-2, 0.1, 1, 10, 60, 300, 1200, 3600, 10_800, 36_000, 86_400, 259_200, 864_000,
-    2_592_000, 8_640_000, 31_536_000, 315_360_000,
-)  # fmt: skip
+    *(base * 10.0**power for power in range(-4, 1) for base in (1, 2, 5)),
+    *(10, 20, 30),
+    *(count * _MINUTE for count in (1, 2, 5, 10, 20, 30)),
+    *(count * _HOUR for count in (1, 2, 5, 10)),
+    *(base * 10**power * _DAY for power in range(6) for base in (1, 2, 5)),
+)
+
+
+_USD_TICKS = tuple(base * 10.0**power for power in range(-6, 12) for base in (1, 2, 5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +57,31 @@ class Chart:
     """A figure with the words that stand for it; ``slug`` names it in the page."""
 
     slug: str
+    tab: str
     title: str
     summary: str
     figure: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """A curve's colour number and how it is named."""
+
+    colour: int
+    name: str
+    detail: str
+    dashed: bool
+
+
+def make_legend(forecast: Forecast) -> list[LegendEntry]:
+    """One entry for each curve that is drawn."""
+    drawn = [series for series in forecast.series if series.answered]
+    names = _names(forecast, drawn)
+    entries = []
+    for series in drawn:
+        name, colour = names[series.rows[0].architecture, series.place.key]
+        entries.append(LegendEntry(colour, name, series.place.device.name, _is_estimated(series)))
+    return entries
 
 
 def make_charts(forecast: Forecast, answers: Sequence[Answer]) -> list[Chart]:
@@ -88,7 +120,8 @@ def _epoch_time_chart(
     answers: Sequence[Answer],
 ) -> Chart:
     layout = _layout(_batch_axis(drawn), _duration_axis("time per epoch", _epoch_values(drawn)))
-    layout["shapes"], layout["annotations"] = _memory_edges(drawn, names)
+    layout["shapes"] = _memory_edges(drawn, names)
+    _add_line_labels(layout, drawn, names, "epoch_seconds")
     winners = [
         f"{answer.architecture} is fastest on {card.place} at batch {card.batch_size}"
         for answer in answers
@@ -96,6 +129,7 @@ def _epoch_time_chart(
     ]
     return Chart(
         slug="epoch-time",
+        tab="Epoch time",
         title="Epoch time over batch size",
         summary=_summary(f"{_count(len(drawn), 'curve')}; lower is faster.", winners),
         figure={
@@ -111,9 +145,11 @@ def _cost_chart(
     answers: Sequence[Answer],
     epochs: int,
 ) -> Chart:
-    axis = _usd_axis(f"cost of {_count(epochs, 'epoch')}")
+    costs = [row.total_cost_usd for one in priced for row in one.answered if row.total_cost_usd]
+    axis = _usd_axis(f"cost of {_count(epochs, 'epoch')}", costs)
     layout = _layout(_batch_axis(priced), axis)
-    layout["shapes"], layout["annotations"] = _memory_edges(priced, names)
+    layout["shapes"] = _memory_edges(priced, names)
+    _add_line_labels(layout, priced, names, "total_cost_usd")
     winners = [
         f"{answer.architecture} is cheapest on {card.place} at batch {card.batch_size}"
         for answer in answers
@@ -121,6 +157,7 @@ def _cost_chart(
     ]
     return Chart(
         slug="cost",
+        tab="Cost",
         title="Cost over batch size",
         summary=_summary(f"{_count(len(priced), 'curve')}; lower is cheaper.", winners),
         figure={"data": _curves(priced, names, "total_cost_usd"), "layout": layout},
@@ -133,6 +170,7 @@ def _time_cost_chart(
     answers: Sequence[Answer],
 ) -> Chart:
     times = [row.total_seconds for one in priced for row in one.answered if row.total_seconds]
+    costs = [row.total_cost_usd for one in priced for row in one.answered if row.total_cost_usd]
     data = [_point_trace(one, names, "total_seconds", "total_cost_usd") for one in priced]
     data += [
         _front_trace(answer.advice.front) for answer in answers if len(answer.advice.front) > 1
@@ -145,11 +183,12 @@ def _time_cost_chart(
     ]
     return Chart(
         slug="time-cost",
+        tab="Time against cost",
         title="Time against cost",
         summary=_summary("Every point is one batch size; down and left is better.", fronts),
         figure={
             "data": data,
-            "layout": _layout(_duration_axis("total time", times), _usd_axis("total cost")),
+            "layout": _layout(_duration_axis("total time", times), _usd_axis("total cost", costs)),
         },
     )
 
@@ -190,8 +229,6 @@ def _band_trace(
         "type": "scatter",
         "mode": "lines",
         "name": name,
-        "legendgroup": name,
-        "showlegend": False,
         "hoverinfo": "skip",
         "x": sizes + sizes[::-1],
         "y": high + low[::-1],
@@ -206,20 +243,18 @@ def _point_trace(
 ) -> dict[str, Any]:
     name, colour = names[series.rows[0].architecture, series.place.key]
     rows = series.answered
-    estimated = sum(row.source == "estimated" for row in rows) * 2 > len(rows)
     over_batch = x_key == "batch_size"
     return {
         "type": "scatter",
         # Lines join what was computed; they are straight, for the curve between is not known.
         "mode": "lines+markers" if over_batch else "markers",
         "name": name,
-        "legendgroup": name,
         "x": [_short(getattr(row, x_key)) for row in rows],
         "y": [_short(getattr(row, y_key)) for row in rows],
         "line": {
             "width": 1.6,
             "color": f"@series-{colour}",
-            "dash": "dash" if estimated else "solid",
+            "dash": "dash" if _is_estimated(series) else "solid",
         },
         "marker": {
             "size": 8 if len(rows) <= 24 else 6,
@@ -272,43 +307,73 @@ def _hover_text(row: ForecastRow) -> str:
 
 def _memory_edges(
     drawn: Sequence[Series], names: dict[tuple[str, str], tuple[str, int]]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A dotted line where memory ends, for the few curves that this leaves readable."""
-    shapes: list[dict[str, Any]] = []
-    annotations: list[dict[str, Any]] = []
+) -> list[dict[str, Any]]:
+    """A dotted line where memory ends, for the curves that come near it."""
     last_shown = max((row.batch_size or 1 for one in drawn for row in one.answered), default=1)
-    edges = [one for one in drawn if one.largest_batch and one.largest_batch <= 2 * last_shown]
-    if len(edges) > MAX_MEMORY_EDGES:
-        return shapes, annotations
-    for position, series in enumerate(edges):
-        assert series.largest_batch is not None
-        name, colour = names[series.rows[0].architecture, series.place.key]
-        shapes.append(
+    return [
+        {
+            "type": "line",
+            "x0": series.largest_batch,
+            "x1": series.largest_batch,
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "layer": "below",
+            "line": {"width": 1.4, "dash": "dot", "color": f"@series-{_colour(series, names)}"},
+        }
+        for series in drawn
+        if series.largest_batch and series.largest_batch <= 2 * last_shown
+    ]
+
+
+def _add_line_labels(
+    layout: dict[str, Any],
+    drawn: Sequence[Series],
+    names: dict[tuple[str, str], tuple[str, int]],
+    key: str,
+) -> None:
+    """The name at the end of each line, so that colour is not all that tells lines apart."""
+    if not 1 < len(drawn) <= MAX_LINE_LABELS:
+        return
+    values = [math.log10(getattr(row, key)) for one in drawn for row in one.answered]
+    gap = LABEL_GAP * max(max(values) - min(values), 0.3)
+    ends = sorted(
+        (math.log10(getattr(one.answered[-1], key)), number) for number, one in enumerate(drawn)
+    )
+    labels = []
+    longest = 0
+    lowest_free = -math.inf
+    for height, number in ends:
+        series = drawn[number]
+        height = max(height, lowest_free)
+        lowest_free = height + gap
+        name = names[series.rows[0].architecture, series.place.key][0]
+        longest = max(longest, len(name))
+        labels.append(
             {
-                "type": "line",
-                "x0": series.largest_batch,
-                "x1": series.largest_batch,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "line": {"width": 1, "dash": "dot", "color": f"@series-{colour}"},
-            }
-        )
-        annotations.append(
-            {
-                "x": math.log10(series.largest_batch),
-                "y": 1 - 0.07 * position,
-                "yref": "paper",
-                "xanchor": "right",
-                "yanchor": "top",
+                "x": 1,
+                "xref": "paper",
+                "y": height,
+                "xshift": 8,
+                "xanchor": "left",
+                "yanchor": "middle",
                 "showarrow": False,
-                "text": f"memory ends at {series.largest_batch}"
-                + (f" · {name}" if len(edges) > 1 else ""),
-                "font": {"size": 12, "color": "@muted"},
-                "bgcolor": "@surface/0.8",
+                "text": name,
+                "font": {"size": 12, "color": f"@series-{_colour(series, names)}"},
             }
         )
-    return shapes, annotations
+    layout["annotations"] = labels
+    # A letter of 12 px is about 6.5 px wide.
+    layout["margin"] = layout["margin"] | {"r": round(20 + 6.5 * longest)}
+
+
+def _colour(series: Series, names: dict[tuple[str, str], tuple[str, int]]) -> int:
+    return names[series.rows[0].architecture, series.place.key][1]
+
+
+def _is_estimated(series: Series) -> bool:
+    """Whether most of a curve is estimated: it is drawn dashed."""
+    return 2 * sum(row.source == "estimated" for row in series.answered) > len(series.answered)
 
 
 def _layout(x_axis: dict[str, Any], y_axis: dict[str, Any]) -> dict[str, Any]:
@@ -326,8 +391,7 @@ def _layout(x_axis: dict[str, Any], y_axis: dict[str, Any]) -> dict[str, Any]:
         "paper_bgcolor": "@surface/0",
         "plot_bgcolor": "@surface/0",
         "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
-        "showlegend": True,
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "showlegend": False,
         "hoverlabel": {
             "bgcolor": "@surface",
             "bordercolor": "@line",
@@ -349,11 +413,15 @@ def _batch_axis(drawn: Sequence[Series]) -> dict[str, Any]:
 def _duration_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
     low, high = min(values), max(values)
     ticks = [tick for tick in _DURATION_TICKS if low / 3 <= tick <= high * 3]
+    ticks = ticks[:: math.ceil(len(ticks) / MAX_TICKS)]
     return _log_axis(title, ticks, [format_duration(tick, 0.02) for tick in ticks])
 
 
-def _usd_axis(title: str) -> dict[str, Any]:
-    return {"type": "log", "title": {"text": title}, "tickprefix": "$", "dtick": "D2"}
+def _usd_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
+    low, high = min(values), max(values)
+    ticks = [tick for tick in _USD_TICKS if low / 2 <= tick <= high * 2]
+    ticks = ticks[:: math.ceil(len(ticks) / MAX_TICKS)]
+    return _log_axis(title, ticks, [f"${tick:,.10g}" for tick in ticks])
 
 
 def _log_axis(title: str, ticks: Sequence[float], texts: Sequence[str]) -> dict[str, Any]:

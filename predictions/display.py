@@ -117,7 +117,7 @@ def _trimmed(value: float, step: float) -> str:
 
 
 def _rounded(value: float, error: float, scale: float | None = None) -> str:
-    """``value`` in steps of 1, 2 or 5 times a power of ten, a quarter of ``scale``'s error at most."""
+    """``value`` in steps of 1, 2 or 5 times a power of ten, well within ``scale``'s error."""
     target = abs(scale if scale is not None else value) * max(error, _LEAST_RELATIVE_ERROR) / 4
     if target <= 0:
         return "0"

@@ -308,7 +308,7 @@ def _check_row_count(values: Mapping[str, Any], errors: dict[str, str]) -> None:
 
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:[, _'][0-9]{3}){1,4}", re.ASCII)
-_DECIMAL_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
+_DECIMAL_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
 _BATCH_PART = re.compile(r"([0-9]{1,12})(?:\s*-\s*([0-9]{1,12}))?", re.ASCII)
 _BATCH_HELP = f"Batch sizes are whole numbers from 1 to {MAX_BATCH_SIZE}, as in 1-64 or 8,16,32"
 

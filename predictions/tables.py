@@ -82,8 +82,13 @@ def _best_row(number: int, series: Series) -> BestRow:
         cells=_main_cells(best) if best else mark_safe(""),
         range_body=_range_body(series.rows, common=notes),
         range_count=len(answered),
-        remarks=tuple(notes) if best else (),
+        remarks=(*_memory_remark(series), *notes) if best else (),
     )
+
+
+def _memory_remark(series: Series) -> tuple[str, ...]:
+    largest = series.largest_batch
+    return () if largest is None else (f"memory ends at batch {largest:,}",)
 
 
 def _best_answer(series: Series) -> ForecastRow | None:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path
 
+from predictions.views.about import accuracy_page, method_page
+from predictions.views.catalogue import (
+    architecture_list,
+    architecture_page,
+    machine_list,
+    machine_page,
+)
 from predictions.views.forecast import forecast_csv, forecast_json, forecast_page
+from predictions.views.jobs import job_list
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", forecast_page, name="forecast"),
     path("forecast.csv", forecast_csv, name="forecast-csv"),
     path("forecast.json", forecast_json, name="forecast-json"),
+    path("machines/", machine_list, name="machines"),
+    path("machines/<str:slug>/", machine_page, name="machine"),
+    path("architectures/", architecture_list, name="architectures"),
+    path("architectures/<str:slug>/<int:image_size>/", architecture_page, name="architecture"),
+    path("accuracy/", accuracy_page, name="accuracy"),
+    path("method/", method_page, name="method"),
+    path("jobs/", job_list, name="jobs"),
+    path("api/v1/", include("predictions.api.urls")),
 ]

@@ -77,9 +77,7 @@ def fake_curve(
         memory_mib=memory,
         fits=fits,
         bound_by=["host" if size <= 2 and not is_cpu else "device" for size in batch_sizes],
-        notes=[
-            None if can else "BatchNorm cannot train on a single value" for can in trainable
-        ],
+        notes=[None if can else "BatchNorm cannot train on a single value" for can in trainable],
         stack="torch 2.14.1 · fp32 · 1 thread" if is_cpu else None,
         model_version="fake-1",
         largest_batch=max((s for s, fit in zip(batch_sizes, fits) if fit == "yes"), default=None)

@@ -12,7 +12,7 @@ from django.views.decorators.http import conditional_page, require_safe
 
 from predictions.assumptions import make_assumptions, stale_price_sentence
 from predictions.cards import make_answers
-from predictions.charts import make_charts
+from predictions.charts import make_charts, make_legend
 from predictions.exports import to_csv_text, to_json_text
 from predictions.forecast import Forecast, load_choices, make_forecast
 from predictions.form import example_parameters, make_form
@@ -30,7 +30,11 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
     parameters = given or example_parameters(choices)
     if not parameters:
         form = make_form(parameters, choices, {})
-        return render(request, "predictions/forecast.html", {"form": form, "nothing_loaded": True})
+        return render(
+            request,
+            "predictions/forecast.html",
+            {"form": form, "nothing_loaded": True, "page": "forecast"},
+        )
     try:
         query = parse_query(parameters, choices)
         forecast = make_forecast(query)
@@ -39,6 +43,7 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
     context = _answer_context(forecast) | {
         "form": make_form(parameters, choices, {}, query),
         "is_example": not given,
+        "page": "forecast",
     }
     return render(request, "predictions/forecast.html", context)
 
@@ -81,7 +86,7 @@ def _refused_page(
     error: QueryError,
 ) -> HttpResponse:
     form = make_form(parameters, choices, error.errors)
-    context = {"form": form, "errors": error.errors}
+    context = {"form": form, "errors": error.errors, "page": "forecast"}
     return render(request, "predictions/forecast.html", context, status=400)
 
 
@@ -92,6 +97,7 @@ def _answer_context(forecast: Forecast) -> dict[str, Any]:
         "forecast": forecast,
         "answers": answers,
         "charts": charts,
+        "legend": make_legend(forecast),
         "figures": {chart.slug: chart.figure for chart in charts},
         "best_rows": make_best_rows(forecast.series),
         "assumptions": make_assumptions(forecast),

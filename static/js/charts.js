@@ -32,11 +32,14 @@
     const figure = coloured(figures[plot.dataset.figure]);
     const family = getComputedStyle(document.body).fontFamily;
     figure.layout.font.family = family;
-    if (plot.clientWidth < 600) {
-      figure.layout.yaxis.title = undefined;
-      figure.layout.legend.font = { size: 12 };
-    }
     plot.hidden = false;
+    if (plot.clientWidth < 600) {
+      // A phone has no room for names beside the lines; the legend below has them.
+      figure.layout.annotations = [];
+      figure.layout.margin.r = 12;
+      figure.layout.yaxis.title = undefined;
+      figure.layout.font.size = 11;
+    }
     await window.Plotly.react(plot, figure.data, figure.layout, config);
     plot.removeAttribute("aria-busy");
   }

@@ -61,6 +61,7 @@
   const copy = document.getElementById("copy-link");
   if (copy && navigator.clipboard) {
     copy.hidden = false;
+    document.getElementById("plain-link").hidden = true;
     copy.addEventListener("click", async () => {
       const status = document.getElementById("copy-status");
       try {

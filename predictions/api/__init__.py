@@ -1,0 +1,1 @@
+"""Everything that is on screen, as JSON under ``/api/v1/``."""

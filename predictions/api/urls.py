@@ -1,0 +1,23 @@
+"""Addresses under ``/api/v1/``."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from predictions.api.views import (
+    ArchitectureList,
+    DeviceList,
+    EvaluationList,
+    MachineList,
+    PredictionsView,
+    PriceList,
+)
+
+urlpatterns = [
+    path("predictions/", PredictionsView.as_view(), name="api-predictions"),
+    path("architectures/", ArchitectureList.as_view(), name="api-architectures"),
+    path("devices/", DeviceList.as_view(), name="api-devices"),
+    path("machines/", MachineList.as_view(), name="api-machines"),
+    path("prices/", PriceList.as_view(), name="api-prices"),
+    path("evaluations/", EvaluationList.as_view(), name="api-evaluations"),
+]

@@ -1,0 +1,148 @@
+"""The API's endpoints: forecasts by the page's own query string, and the lists behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import conditional_page
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import generics
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView, exception_handler
+
+from benchmarking.models import Architecture, Device, Machine, Price
+from predictions.api.serializers import (
+    ArchitectureSerializer,
+    DeviceSerializer,
+    EvaluationSerializer,
+    ForecastSerializer,
+    MachineSerializer,
+    PriceSerializer,
+    ProblemSerializer,
+)
+from predictions.forecast import load_choices, make_forecast
+from predictions.problems import CONTENT_TYPE, problem_document
+from predictions.query import (
+    OPTIMIZERS,
+    PRECISIONS,
+    PRICE_KINDS,
+    QueryError,
+    parse_query,
+)
+from predictions.views.forecast import raw_parameters
+from regression.models import Evaluation
+
+
+def problem_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Every refusal as a problem document; an error that nobody foresaw stays a 500."""
+    if isinstance(error, QueryError):
+        return Response(problem_document(error), status=400, content_type=CONTENT_TYPE)
+    response = exception_handler(error, context)
+    if response is not None:
+        response.data = {
+            "type": "about:blank",
+            "title": response.status_text,
+            "status": response.status_code,
+            "detail": str(getattr(error, "detail", error)),
+        }
+        response.content_type = CONTENT_TYPE
+    return response
+
+
+class ProblemDetails:
+    """A view whose errors are problem documents."""
+
+    def get_exception_handler(self) -> Callable[..., Response | None]:
+        """Used by REST framework for whatever a view raises."""
+        return problem_handler
+
+
+def _several(name: str, text: str) -> OpenApiParameter:
+    return OpenApiParameter(name, OpenApiTypes.STR, many=True, description=text)
+
+
+FORECAST_PARAMETERS = [
+    OpenApiParameter(
+        "architecture",
+        OpenApiTypes.STR,
+        many=True,
+        required=True,
+        description="CNN, for example resnet50; repeat it for several.",
+    ),
+    _several("machine", "Machine, for example aws-g4dn.xlarge; repeat it for several."),
+    _several("device", "Device alone, without a price, for example t4."),
+    OpenApiParameter("batch_sizes", str, description="1-64 or 8,16,32; unset: up to what fits."),
+    OpenApiParameter("examples", int, description="Training examples in an epoch."),
+    OpenApiParameter("epochs", int, description="Passes over the examples."),
+    OpenApiParameter("precision", str, enum=PRECISIONS),
+    OpenApiParameter("image_size", int, description="Pixels; unset: the CNN's usual size."),
+    OpenApiParameter("price", str, enum=PRICE_KINDS),
+    OpenApiParameter("region", str, description="Region whose prices count."),
+    OpenApiParameter("optimizer", str, enum=OPTIMIZERS),
+    OpenApiParameter("loader_images_per_second", float, description="Input pipeline's rate."),
+    OpenApiParameter("max_usd", float, description="Leave out what costs more in total."),
+    OpenApiParameter("max_hours", float, description="Leave out what takes longer in total."),
+    OpenApiParameter("max_memory_gib", float, description="Leave out what needs more memory."),
+]
+
+
+@method_decorator(conditional_page, name="dispatch")
+class PredictionsView(ProblemDetails, APIView):
+    """Forecasts for the query string of the page: the same names, the same rows."""
+
+    @extend_schema(
+        operation_id="predictions",
+        parameters=FORECAST_PARAMETERS,
+        responses={
+            200: ForecastSerializer,
+            (400, CONTENT_TYPE): ProblemSerializer,
+        },
+    )
+    def get(self, request: Request) -> Response:
+        """Iteration time, epoch time and cost over batch size, with interval and source."""
+        query = parse_query(raw_parameters(request.query_params), load_choices())
+        return Response(make_forecast(query).to_json())
+
+
+class ArchitectureList(ProblemDetails, generics.ListAPIView):
+    """CNNs that a forecast can name, each at each image size that it was traced at."""
+
+    queryset = Architecture.objects.defer("operations")
+    serializer_class = ArchitectureSerializer
+    filterset_fields = ("slug", "family", "image_size")
+
+
+class DeviceList(ProblemDetails, generics.ListAPIView):
+    """Devices by their specification, each value with its source."""
+
+    queryset = Device.objects.all()
+    serializer_class = DeviceSerializer
+    filterset_fields = ("slug", "kind")
+
+
+class MachineList(ProblemDetails, generics.ListAPIView):
+    """Machines that can be rented, or once could."""
+
+    queryset = Machine.objects.select_related("device")
+    serializer_class = MachineSerializer
+    filterset_fields = ("slug", "provider", "availability", "device__slug")
+
+
+class PriceList(ProblemDetails, generics.ListAPIView):
+    """Every price that was ever recorded, with its date and source."""
+
+    queryset = Price.objects.select_related("machine")
+    serializer_class = PriceSerializer
+    filterset_fields = ("machine__slug", "kind", "region")
+
+
+class EvaluationList(ProblemDetails, generics.ListAPIView):
+    """How well forecasts do on CNNs that were not learnt from."""
+
+    queryset = Evaluation.objects.select_related("machine")
+    serializer_class = EvaluationSerializer
+    filterset_fields = ("machine__slug",)

@@ -1,0 +1,24 @@
+"""Celery tasks that keep the stored curves fresh; each is a few lines around a function."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from predictions.curves import refresh_stale_curves
+from predictions.staleness import mark_what_signals_missed
+
+# As many as fit well into a task's time limit.
+CURVES_AT_A_TIME = 60
+
+
+@shared_task
+def refresh_curves(device_id: int) -> int:
+    """Compute the stale curves of one device again; the sweep does what is left."""
+    return refresh_stale_curves(CURVES_AT_A_TIME, device_id)
+
+
+@shared_task
+def sweep_stale_curves() -> int:
+    """Find curves whose news was lost, and compute stale ones again."""
+    mark_what_signals_missed()
+    return refresh_stale_curves(CURVES_AT_A_TIME)

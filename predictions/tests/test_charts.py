@@ -1,0 +1,102 @@
+"""Figures: that plotly takes them, and that they show what the rows say."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from predictions.cards import make_answers
+from predictions.charts import make_charts, make_legend
+from predictions.forecast import make_forecast
+
+
+def charts_of(ask, **parameters):
+    forecast = make_forecast(ask(**parameters))
+    return forecast, make_charts(forecast, make_answers(forecast))
+
+
+def coloured(figure: dict) -> dict:
+    """The figure as the browser sees it, colours in place of tokens."""
+    return json.loads(re.sub(r'"@[^"]+"', '"#123456"', json.dumps(figure)))
+
+
+@pytest.fixture
+def compared(ask):
+    return charts_of(ask, architecture=["resnet50", "mobilenet_v2"], epochs="90",
+                     machine=["reference-cpu", "aws-g4dn.xlarge", "gcp-unpriced"],
+                     batch_sizes="1,2,16,128,256")  # fmt: skip
+
+
+def test_plotly_accepts_every_figure(compared):
+    import plotly.graph_objects as go
+
+    _, charts = compared
+    assert [chart.slug for chart in charts] == ["epoch-time", "cost", "time-cost"]
+    for chart in charts:
+        go.Figure(coloured(chart.figure))
+
+
+def test_points_are_those_of_the_rows(compared):
+    forecast, (epoch_time, *_) = compared
+    points = [trace for trace in epoch_time.figure["data"] if "markers" in trace["mode"]]
+    assert len(points) == 6
+    for trace, series in zip(points, forecast.series):
+        assert trace["x"] == [row.batch_size for row in series.answered]
+        assert trace["y"] == pytest.approx([row.epoch_seconds for row in series.answered], rel=1e-4)
+
+
+def test_shape_says_the_source_and_hollow_that_it_does_not_fit(compared):
+    _, (epoch_time, *_) = compared
+    symbols = [t["marker"]["symbol"] for t in epoch_time.figure["data"] if "marker" in t]
+    assert symbols[0] == ["circle", "circle", "circle", "diamond-open", "diamond-open"]
+    assert symbols[1] == ["triangle-up"] * 4 + ["triangle-up-open"]
+    dashes = [t["line"]["dash"] for t in epoch_time.figure["data"] if "marker" in t]
+    assert dashes[:2] == ["solid", "dash"]
+
+
+def test_an_unpriced_machine_has_no_place_in_the_cost_charts(compared):
+    _, (epoch_time, cost, time_cost) = compared
+    names = {trace["name"] for trace in cost.figure["data"]}
+    assert names == {
+        f"{cnn} · {machine}"
+        for cnn in ("resnet50", "mobilenet_v2")
+        for machine in ("reference-cpu", "aws-g4dn.xlarge")
+    }
+
+
+def test_memory_ends_at_a_dotted_line(ask):
+    _, (chart, *_) = charts_of(ask, architecture="resnet50", machine="aws-g4dn.xlarge")
+    assert [shape["x0"] for shape in chart.figure["layout"]["shapes"]] == [128]
+
+
+def test_every_chart_has_a_title_and_a_summary_in_words(compared):
+    _, charts = compared
+    assert [chart.title for chart in charts] == [
+        "Epoch time over batch size",
+        "Cost over batch size",
+        "Time against cost",
+    ]
+    assert charts[0].summary.startswith("6 curves; lower is faster. resnet50 is fastest on ")
+
+
+def test_labels_beside_the_lines_do_not_overlap(compared):
+    _, (chart, *_) = compared
+    heights = sorted(label["y"] for label in chart.figure["layout"]["annotations"])
+    assert len(heights) == 6
+    assert min(b - a for a, b in zip(heights, heights[1:])) > 0.01
+
+
+def test_the_legend_names_every_curve(compared):
+    forecast, _ = compared
+    assert [(entry.colour, entry.name, entry.dashed) for entry in make_legend(forecast)][:3] == [
+        (1, "resnet50 · reference-cpu", False),
+        (2, "resnet50 · aws-g4dn.xlarge", True),
+        (3, "resnet50 · gcp-unpriced", True),
+    ]
+
+
+def test_no_answer_means_no_chart(ask):
+    _, charts = charts_of(ask, architecture="resnet50", machine="aws-g4dn.xlarge", precision="tf32")
+    assert charts == []
