@@ -250,8 +250,11 @@ def _is_alive(identity: _ProcessIdentity) -> bool:
         return False
     stat = _read(Path(f"/proc/{identity.pid}/stat"))
     if stat:
+        if _start_ticks(stat) != identity.start_ticks:
+            return False
         # A zombie has ended; its starter has not asked yet.
-        return _start_ticks(stat) == identity.start_ticks and _state_and_group(stat)[0] != "Z"
+        if _state_and_group(stat)[0] != "Z":
+            return True
     # No pid is given out again while a process group has its number, so this group is ours.
     return any(
         group == identity.pid and state != "Z"
