@@ -13,4 +13,13 @@ class RegressionConfig(AppConfig):
     name = "regression"
     default_auto_field = "django.db.models.BigAutoField"
 
-    beat_schedule: ClassVar[dict[str, dict[str, Any]]] = {}
+    beat_schedule: ClassVar[dict[str, dict[str, Any]]] = {
+        "sweep-models": {"task": "regression.tasks.sweep_models", "schedule": 600.0},
+    }
+
+    def ready(self) -> None:
+        """Listen for new timings, and offer what was learnt to the planner below."""
+        from benchmarking.signals import timings_stored
+        from regression.retraining import schedule_retraining
+
+        timings_stored.connect(schedule_retraining, dispatch_uid="regression-retrain")

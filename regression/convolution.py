@@ -41,8 +41,9 @@ def convolution_kind(layer: ConvolutionSpec) -> ConvolutionKind:
 class ConvolutionSum:
     """All convolutions of one iteration at one batch size.
 
-    ``kind_ms`` are milliseconds by kind and make up the sum, timed and estimated; ``estimated_ms`` is the
-    part of it that comes from the fallback; ``missing`` are the passes without a timing.
+    ``kind_ms`` are milliseconds by kind and make up the sum, timed and estimated;
+    ``estimated_ms`` is the part of it that comes from the fallback; ``missing`` are the passes
+    without a timing.
     """
 
     batch_size: int

@@ -25,7 +25,7 @@ LARGE_TENSOR_BYTES = 32 * 2**20
 """glibc maps larger blocks anew for every allocation (DEFAULT_MMAP_THRESHOLD_MAX on 64 bits)."""
 
 ADAMW_TRAFFIC = 21 / 11
-"""AdamW's element reads and writes per parameter over those of SGD with momentum and weight decay."""
+"""Element reads and writes per parameter of AdamW's step over those of SGD's, both as traced."""
 
 BYTE_GROUPS = (
     "elementwise",

@@ -1,10 +1,10 @@
 """Intervals that a forecast earns: quantiles of errors that were made on other networks.
 
 Errors are natural logarithms of measured over predicted, from models that had not seen the
-network. Split conformal prediction with one score distribution per network (Dunn, Wasserman and
-Ramdas 2023, "Distribution-free prediction sets for two-layer hierarchical models", pooling CDFs): every
-network weighs the same however many batch sizes it has, and one unseen network of infinite
-error is added, so that few networks give wide intervals.
+network. Conformal prediction with one distribution of scores per network (pooled as in Dunn,
+Wasserman and Ramdas 2023, "Distribution-free prediction sets for two-layer hierarchical
+models"): every network weighs the same however many batch sizes it has, and one unseen network
+of infinite error is added, so that few networks give wide intervals.
 """
 
 from __future__ import annotations
@@ -20,12 +20,6 @@ from scipy.stats import beta
 
 NOMINAL = 0.8
 
-UNKNOWN_VARIABILITY = math.log(1.05)
-"""Half width of a measured time where no process was repeated."""
-
-FEW_NETWORKS_WIDTH = math.log(1.5)
-"""Least half width where there are too few networks for a quantile."""
-
 SMALLEST_STEP = 0.4
 """Doublings of the batch size below which an extrapolation is taken to be no better."""
 
@@ -36,8 +30,9 @@ class ErrorKind(StrEnum):
     """What was known when an error was made.
 
     ``run``: other processes' times of the same iteration. ``regressed``: convolution timings
-    alone. ``anchored``: these, and whole iterations at other batch sizes of the network. ``interpolated``: both
-    neighbours in batch size. ``extrapolated``: smaller batch sizes; errors per doubling.
+    alone. ``anchored``: these, and whole iterations at other batch sizes of the network.
+    ``interpolated``: both neighbours in batch size. ``extrapolated``: smaller batch sizes; these
+    errors are per doubling.
     """
 
     RUN = "run"
@@ -77,11 +72,24 @@ def error_quantile(errors: ErrorsByNetwork, leave_out: str | None = None) -> flo
     return float(values[order][position]) if position < len(values) else math.inf
 
 
+WIDTHS_WITH_FEW_NETWORKS: Mapping[ErrorKind, float] = {
+    ErrorKind.RUN: math.log(1.05),
+    ErrorKind.REGRESSED: math.log(1.5),
+    ErrorKind.ANCHORED: math.log(1.25),
+    ErrorKind.INTERPOLATED: math.log(1.15),
+    ErrorKind.EXTRAPOLATED: math.log(1.25),
+}
+"""Least half widths where too few networks were measured for a quantile."""
+
+
 @dataclass(frozen=True)
 class IntervalModel:
     """The errors that a machine's forecasts made on networks they had not seen, by kind."""
 
     errors: Mapping[ErrorKind, ErrorsByNetwork] = field(default_factory=dict)
+    _widths: dict[tuple[ErrorKind, str | None], float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def half_width(
         self, kind: ErrorKind, network: str | None = None, doublings: float = 0.0
@@ -91,10 +99,10 @@ class IntervalModel:
         ``doublings`` is the distance of an extrapolation: log2 of the ratio of batch sizes.
         Never below the variability from run to run.
         """
-        floor = self._quantile_or(ErrorKind.RUN, network, UNKNOWN_VARIABILITY)
+        floor = self._width(ErrorKind.RUN, network)
         if kind is ErrorKind.RUN:
             return floor
-        width = self._quantile_or(kind, network, FEW_NETWORKS_WIDTH)
+        width = self._width(kind, network)
         if kind is ErrorKind.EXTRAPOLATED:
             width *= max(SMALLEST_STEP, doublings)
         return max(floor, width)
@@ -114,14 +122,20 @@ class IntervalModel:
         """The model of ``to_json``."""
         return cls({ErrorKind(kind): networks for kind, networks in stored.items()})
 
-    def _quantile_or(self, kind: ErrorKind, network: str | None, default: float) -> float:
+    def _width(self, kind: ErrorKind, network: str | None) -> float:
+        known = self._widths.get((kind, network))
+        if known is None:
+            known = self._widths[kind, network] = self._find_width(kind, network)
+        return known
+
+    def _find_width(self, kind: ErrorKind, network: str | None) -> float:
         errors = self.errors.get(kind, {})
         quantile = error_quantile(errors, leave_out=network)
         if math.isfinite(quantile):
             return quantile
         others = [values for name, values in errors.items() if name != network and len(values)]
         largest = max((float(np.max(np.abs(values))) for values in others), default=0.0)
-        return max(default, largest)
+        return max(WIDTHS_WITH_FEW_NETWORKS[kind], largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +154,15 @@ class Coverage:
     mean_width_pct: float
 
 
-def measure_coverage(errors: ErrorsByNetwork, floor: float = 0.0) -> Coverage | None:
-    """Judge each network's errors by the quantile of all others'; ``None`` without two networks."""
+def measure_coverage(intervals: IntervalModel) -> Coverage | None:
+    """Judge each network's regressed times by the others' errors; ``None`` without two networks."""
+    errors = intervals.errors.get(ErrorKind.REGRESSED, {})
     networks = [network for network, values in errors.items() if len(values)]
     if len(networks) < 2:
         return None
     shares, widths = [], []
-    model = IntervalModel({ErrorKind.REGRESSED: errors, ErrorKind.RUN: {}})
     for network in networks:
-        quantile = error_quantile(errors, leave_out=network)
-        if not math.isfinite(quantile):
-            quantile = model.half_width(ErrorKind.REGRESSED, network)
-        half_width = max(quantile, floor)
+        half_width = intervals.half_width(ErrorKind.REGRESSED, network)
         shares.append(float(np.mean(np.abs(errors[network]) <= half_width)))
         widths.append(100 * (math.exp(half_width) - math.exp(-half_width)))
     low, high = binomial_interval(sum(shares), len(shares))
@@ -163,8 +174,6 @@ def binomial_interval(successes: float, trials: int, level: float = 0.95) -> tup
     tail = (1 - level) / 2
     low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes > 0 else 0.0
     high = (
-        float(beta.ppf(1 - tail, successes + 1, trials - successes))
-        if successes < trials
-        else 1.0
+        float(beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
     )
     return low, high

@@ -159,9 +159,7 @@ class PhysicalModel:
 
     def contributions(self, table: FeatureTable) -> FloatArray:
         """Milliseconds of every term but the convolutions, of shape (rows, terms)."""
-        return table.columns(list(self.coefficients_)) * np.array(
-            list(self.coefficients_.values())
-        )
+        return table.columns(list(self.coefficients_)) * np.array(list(self.coefficients_.values()))
 
     def device_ms(self, table: FeatureTable) -> FloatArray:
         """What the device computes in an iteration, of shape (rows,)."""

@@ -1,0 +1,135 @@
+"""Trained models as files, so that a new installation forecasts without training."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import xgboost as xgb
+from django.db import transaction
+
+from benchmarking.models import Machine, SoftwareStack
+from regression.models import Evaluation, TrainedModel
+from regression.remainder import IterationModel
+from regression.signals import models_trained
+from regression.training import store_report
+
+SCHEMA = 1
+LARGEST_BOOSTER_BYTES = 64 * 2**20
+
+_COPIED = (
+    "version",
+    "features",
+    "data_hash",
+    "layer_timing_count",
+    "iteration_timing_count",
+    "networks",
+    "points",
+    "library_versions",
+    "coefficients",
+    "interval_errors",
+    "metrics",
+)
+
+
+class ModelFileError(ValueError):
+    """A file holds no usable model; the message is one sentence that names the file."""
+
+
+def export_model(trained: TrainedModel, folder: Path) -> Path:
+    """Write a model with its booster and its evaluation; returns the path."""
+    report = (
+        Evaluation.objects.filter(machine=trained.machine, stack=trained.stack)
+        .values_list("report", flat=True)
+        .first()
+    )
+    stack = {name: getattr(trained.stack, name) for name in SoftwareStack.SPEC_FIELDS}
+    content = {
+        "schema": SCHEMA,
+        "machine": trained.machine.slug,
+        "stack": stack,
+        "trained_at": trained.trained_at.isoformat(),
+        **{name: getattr(trained, name) for name in _COPIED},
+        "evaluation": report,
+        "booster": base64.b64encode(zlib.compress(bytes(trained.booster), 9)).decode(),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    words = (trained.machine.slug, stack["engine"], stack["framework_version"], stack["precision"])
+    path = folder / (re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower()) + ".json")
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def load_model_file(path: Path) -> TrainedModel | None:
+    """Store the model of a file as the active one; ``None`` where nothing had to be done.
+
+    A model of the same version, or one that was trained later, stays as it is. Raises
+    ``ModelFileError`` on a file that cannot be used; nothing is stored then.
+    """
+    content = _read(path)
+    machine = Machine.objects.select_related("device").filter(slug=content["machine"]).first()
+    if machine is None:
+        raise ModelFileError(
+            f"{path}: unknown machine {content['machine']!r}; load_catalogue first"
+        )
+    trained_at = datetime.fromisoformat(content["trained_at"])
+    with transaction.atomic():
+        stack, _ = SoftwareStack.objects.get_or_create(**content["stack"])
+        stored = TrainedModel.objects.filter(machine=machine, stack=stack)
+        if (
+            stored.filter(version=content["version"]).exists()
+            or stored.filter(is_active=True, trained_at__gt=trained_at).exists()
+        ):
+            return None
+        stored.filter(is_active=True).update(is_active=False)
+        trained = TrainedModel.objects.create(
+            machine=machine,
+            device=machine.device,
+            stack=stack,
+            trained_at=trained_at,
+            booster=content["booster"],
+            **{name: content[name] for name in _COPIED},
+        )
+        if content["evaluation"]:
+            store_report(machine, stack, content["data_hash"], content["evaluation"])
+        transaction.on_commit(
+            lambda: models_trained.send(
+                sender=TrainedModel, device_id=machine.device_id, stack_id=stack.pk
+            )
+        )
+    return trained
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["schema"] != SCHEMA:
+            raise ModelFileError(
+                f"{path}: this version reads model files of schema {SCHEMA}, "
+                f"not {content['schema']!r}"
+            )
+        missing = {"machine", "trained_at", "evaluation", *_COPIED} - set(content)
+        if missing or set(content["stack"]) != set(SoftwareStack.SPEC_FIELDS):
+            raise ModelFileError(f"{path}: lacks {', '.join(sorted(missing)) or 'a whole stack'}")
+        datetime.fromisoformat(content["trained_at"])
+        inflate = zlib.decompressobj()
+        booster = inflate.decompress(
+            base64.b64decode(content["booster"], validate=True), LARGEST_BOOSTER_BYTES
+        )
+        IterationModel.from_state(content["coefficients"], booster)
+    except (OSError, ValueError, KeyError, TypeError, zlib.error, xgb.core.XGBoostError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path}: not a model file ({_first_line(error)})") from error
+    return {**content, "booster": booster}
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
