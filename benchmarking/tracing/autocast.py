@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarking.tracing.building import replaced_state
 from benchmarking.tracing.kept_bytes import KeptStorages
 from benchmarking.tracing.shape_memory import ShapeMemory
 
@@ -42,39 +43,39 @@ def amp_kept_bytes(
     is the same for a PyTorch that was built without it.
     """
     _tolerate_missing_gpu()
-    parameters = {
-        name: _ClaimedTensor(parameter.detach(), requires_grad=parameter.requires_grad)
-        for name, parameter in module.named_parameters()
-    }
-    buffers = {name: _ClaimedTensor(buffer) for name, buffer in module.named_buffers()}
-    kept = KeptStorages(parameter.shape_holder for parameter in parameters.values())
     images = _ClaimedTensor(torch.empty((batch_size, *input_shape), device="meta"))
-
-    def targets(shape: tuple[int, ...]) -> torch.Tensor:
-        return torch.empty(shape, dtype=torch.long, device="meta")  # claimed by the mode
-
-    def keep(tensor: torch.Tensor) -> None:
-        kept.add(tensor.shape_holder if isinstance(tensor, _ClaimedTensor) else tensor)
-
-    with (
-        torch.backends.cudnn.flags(enabled=False),
-        _FactoriesOnMeta(),
-        _ClaimedDevice(memory),
-        _cuda_autocast(),
-        torch.autograd.graph.saved_tensors_hooks(keep, _never_unpacked),
-    ):
-        loss(torch.func.functional_call(module, {**parameters, **buffers}, (images,)), targets)
+    with replaced_state(module, _claim) as parameters:
+        kept = _KeptClaimedStorages(parameters)
+        with (
+            torch.backends.cudnn.flags(enabled=False),
+            _FactoriesOnMeta(),
+            _ClaimedDevice(memory),
+            _cuda_autocast(),
+            kept.watch(),
+        ):
+            loss(module(images), _targets)
     return kept.bytes
+
+
+def _claim(tensor: torch.Tensor) -> _ClaimedTensor:
+    return _ClaimedTensor(tensor.detach(), requires_grad=tensor.requires_grad)
+
+
+def _targets(shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.long, device="meta")  # claimed by the mode around it
+
+
+class _KeptClaimedStorages(KeptStorages):
+    """Counts by the storages of the ``meta`` tensors behind."""
+
+    def add(self, tensor: torch.Tensor) -> None:
+        super().add(tensor.shape_holder if isinstance(tensor, _ClaimedTensor) else tensor)
 
 
 def _tolerate_missing_gpu() -> None:
     """Let autograd meet a CUDA tensor where no driver is, instead of ending the process."""
     with FakeTensorMode():
         pass
-
-
-def _never_unpacked(packed: None) -> torch.Tensor:
-    raise AssertionError("no backward pass runs on tensors that only claim a device")
 
 
 class _ClaimedTensor(torch.Tensor):

@@ -150,7 +150,9 @@ def parse_traced_networks(text: str) -> TracedFile:
         raise FixtureError(f"is larger than {_LARGEST_FILE_BYTES // 2**20} MiB")
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except FixtureError:
+        raise
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise FixtureError(f"is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise FixtureError("must hold one JSON object")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
@@ -32,15 +31,10 @@ class KeptStorages:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Count what is saved inside the block; its backward still runs."""
-
-        def pack(tensor: torch.Tensor) -> torch.Tensor:
-            self.add(tensor)
-            return tensor
-
-        with saved_tensors_hooks(pack, _unpack):
+        """Count what is saved inside the block and drop it: no backward pass can run."""
+        with saved_tensors_hooks(self.add, _never_unpacked):
             yield
 
 
-def _unpack(packed: Any) -> Any:
-    return packed
+def _never_unpacked(packed: None) -> torch.Tensor:
+    raise AssertionError("a backward pass ran over tensors that were counted and dropped")

@@ -199,4 +199,4 @@ def _pair(values: Sequence[int]) -> tuple[int, int]:
 
 def _has_bias(bias_sizes: Sequence[int] | None) -> bool:
     """Autograd passes ``[0]`` or nothing where a convolution has no bias."""
-    return bool(bias_sizes) and any(bias_sizes)
+    return bias_sizes is not None and any(bias_sizes)

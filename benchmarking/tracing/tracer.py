@@ -9,6 +9,7 @@ launches, of which the number follows from ``parameter_tensors``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,17 +17,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
-from torch.nn.parameter import UninitializedParameter
 
 from benchmarking.specs import ConvolutionSpec, ConvolutionUse, OperationSpec, Phase, TracedNetwork
 from benchmarking.tracing.autocast import amp_kept_bytes
+from benchmarking.tracing.building import ModuleFactory, build_on_meta, first_line, is_lazy
 from benchmarking.tracing.errors import UntraceableError
 from benchmarking.tracing.kept_bytes import KeptStorages
 from benchmarking.tracing.recorder import IterationRecorder, OperationTotals
 from benchmarking.tracing.shape_memory import ShapeMemory
-
-ModuleFactory = Callable[[], nn.Module]
 
 BATCH_SIZES = (2, 3)
 LARGEST_IMAGE_SIZE = 4096
@@ -184,23 +182,31 @@ class _BuiltNetwork:
         """Trace one forward and backward pass."""
         module = self.module()
         images = torch.empty((batch_size, *input_shape), device="meta")
+        # The labels are there before the iteration: made while kept bytes are counted.
+        targets = functools.cache(_meta_targets)
         recorder = IterationRecorder(self._memory)
         try:
-            if _is_lazy(module):  # its layers get their shapes from the first batch they see
+            if is_lazy(module):
                 module(images)
-            kept = KeptStorages(module.parameters())
+            kept_bytes = self._kept_bytes(images, targets)
             for parameter in module.parameters():
                 parameter.grad = None
             with recorder:
-                with kept.watch():
-                    loss = self._loss(module(images), _meta_targets)
+                loss = self._loss(module(images), targets)
                 recorder.phase = Phase.BACKWARD
                 loss.backward()
         except UntraceableError:
             raise
         except Exception as error:  # the network's own code may raise anything
-            raise UntraceableError(_first_line(error)) from error
-        return _Iteration(recorder, kept.bytes)
+            raise UntraceableError(first_line(error)) from error
+        return _Iteration(recorder, kept_bytes)
+
+    def _kept_bytes(self, images: torch.Tensor, targets: Callable[..., torch.Tensor]) -> int:
+        """Bytes kept in FP32; a pass of its own, because hooks on saved tensors cost calls."""
+        kept = KeptStorages(self.module().parameters())
+        with IterationRecorder(self._memory), kept.watch():
+            self._loss(self.module()(images), targets)
+        return kept.bytes
 
     def amp_kept_bytes(self, batch_size: int, input_shape: tuple[int, ...]) -> int:
         """Bytes kept for the backward pass under autocast."""
@@ -219,58 +225,6 @@ class _BuiltNetwork:
         for auxiliary in losses[1:]:
             loss = loss + self._auxiliary_weight * auxiliary
         return loss
-
-
-def build_on_meta(factory: ModuleFactory) -> nn.Module:
-    """Build a module in training mode with all parameters and buffers on ``meta``.
-
-    The module's code runs on the CPU, because some networks compute their widths with real
-    tensors; each parameter moves to ``meta`` the moment it is registered, so that nobody waits
-    for an initialisation or needs the memory of all weights. A network whose code does not
-    stand that is built on the CPU as a whole and then moved.
-
-    Raises ``UntraceableError`` if the factory fails or returns something else than a module.
-    """
-    try:
-        module = _build_without_memory(factory)
-    except Exception:  # the network's own code may raise anything
-        try:
-            module = factory()
-        except Exception as error:
-            raise UntraceableError(f"building it failed: {_first_line(error)}") from error
-    if not isinstance(module, nn.Module):
-        raise UntraceableError(
-            f"the factory returned {type(module).__name__}, not a torch.nn.Module"
-        )
-    if not any(True for _ in module.parameters()):
-        raise UntraceableError("it has no parameters to train")
-    return module.to("meta").train()
-
-
-def _build_without_memory(factory: ModuleFactory) -> nn.Module:
-    # A parameter that two modules share stays one: the first move is remembered, together with
-    # the original, whose id would be used again if it were gone.
-    moved: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}
-
-    def to_meta(
-        module: nn.Module, name: str, parameter: nn.Parameter | None
-    ) -> nn.Parameter | None:
-        if parameter is None or parameter.is_meta or isinstance(parameter, UninitializedParameter):
-            return None
-        if id(parameter) not in moved:
-            on_meta = nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
-            moved[id(parameter)] = (parameter, on_meta)
-        return moved[id(parameter)][1]
-
-    handle = register_module_parameter_registration_hook(to_meta)
-    try:
-        return factory()
-    finally:
-        handle.remove()
-
-
-def _is_lazy(module: nn.Module) -> bool:
-    return any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters())
 
 
 def _meta_targets(shape: tuple[int, ...]) -> torch.Tensor:
@@ -377,8 +331,3 @@ def _convolution_uses(recorder: IterationRecorder) -> tuple[ConvolutionUse, ...]
                 "forecasts are about training every layer"
             )
     return tuple(sorted(uses, key=lambda use: (use.layer, use.needs_input_gradient)))
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
