@@ -99,6 +99,41 @@ def test_a_machine_shows_its_price_history_and_takes_a_new_price(
     assert not re.search(r'name="prices-0-usd_per_hour"', page)
 
 
+def test_a_price_is_added_on_the_page_of_its_machine(client: Client, machine: Machine) -> None:
+    old = create_price(machine=machine, usd_per_hour="0.9", as_of="2018/2019")
+    form = {
+        name: getattr(machine, name)
+        for name in ("slug", "provider", "instance_type", "region", "availability")
+    }
+    form |= {"device": machine.device.pk, "device_count": 1, "vcpus": 4, "memory_gib": 16}
+    form |= {"prices-TOTAL_FORMS": 2, "prices-INITIAL_FORMS": 1, "prices-0-id": old.pk}
+    form |= {
+        f"prices-1-{name}": value
+        for name, value in {
+            "machine": machine.pk,
+            "kind": "on-demand",
+            "region": "us-east-1",
+            "usd_per_hour": "0.526",
+            "as_of": "2026-07-28",
+            "source": "a table",
+        }.items()
+    }
+    form["prices-0-usd_per_hour"] = "0.1"
+    response = client.post(f"/admin/benchmarking/machine/{machine.pk}/change/", form)
+    assert response.status_code == 302
+    assert list(machine.prices.order_by("as_of").values_list("usd_per_hour", "as_of")) == [
+        (Decimal("0.9"), "2018/2019"),
+        (Decimal("0.526"), "2026-07-28"),
+    ]
+
+
+def test_a_machine_with_a_price_history_cannot_be_deleted(client: Client, machine: Machine) -> None:
+    create_price(machine=machine)
+    response = client.post(f"/admin/benchmarking/machine/{machine.pk}/delete/", {"post": "yes"})
+    assert response.status_code == 403
+    assert Machine.objects.count() == 1
+
+
 def test_a_price_can_be_added_and_not_changed_or_deleted(client: Client, machine: Machine) -> None:
     row = {
         "machine": machine.pk,
@@ -278,6 +313,19 @@ def test_an_import_of_machines_names_an_unknown_device(client: Client, machine: 
     page = upload(client, "machine", text).replace("&#x27;", "'")
     assert "'t44' is not in the catalogue (did you mean t4?)" in page
     assert Machine.objects.count() == 1
+
+
+def test_a_new_machine_needs_what_every_machine_has(client: Client, machine: Machine) -> None:
+    page = upload(client, "machine", "slug,provider,instance_type\naws-new,aws,new\n")
+    assert "This field cannot be null." in page
+    preview = upload(client, "machine", "slug,provider,instance_type,device\naws-new,aws,new,t4\n")
+    confirm(client, "machine", preview)
+    created = Machine.objects.get(slug="aws-new")
+    assert (created.device.slug, created.device_count, created.availability) == (
+        "t4",
+        1,
+        "current",
+    )
 
 
 def test_an_import_of_devices_adds_and_checks_them(client: Client, machine: Machine) -> None:
