@@ -20,3 +20,8 @@ urlpatterns = [
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="api-schema"), name="api-docs"),
     path("", include("predictions.urls")),
 ]
+
+handler400 = "predictions.views.errors.bad_request"
+handler403 = "predictions.views.errors.permission_denied"
+handler404 = "predictions.views.errors.page_not_found"
+handler500 = "predictions.views.errors.server_error"

@@ -13,18 +13,19 @@ def answers(ask, **parameters):
 
 
 def test_each_card_names_machine_batch_size_time_cost_and_source(ask):
-    (answer,) = answers(ask, architecture="resnet50", epochs="90",
-                        machine=["reference-cpu", "aws-g4dn.xlarge", "aws-p4d.24xlarge"])  # fmt: skip
+    machines = ["reference-cpu", "aws-g4dn.xlarge", "aws-p4d.24xlarge"]
+    (answer,) = answers(ask, architecture="resnet50", epochs="90", machine=machines)
     fastest, cheapest, trade_off = answer.cards
     assert [card.title for card in answer.cards] == ["Fastest", "Cheapest", "Best trade-off"]
     assert (fastest.place, fastest.batch_size) == ("aws-p4d.24xlarge", 128)
     assert (cheapest.place, cheapest.batch_size) == ("aws-g4dn.xlarge", 128)
     assert fastest.row.source == "estimated"
-    assert fastest.figure == "11 h"
-    assert fastest.interval == f"8 {DASH} 14 h"
-    assert fastest.other_figure == "$240"
+    assert fastest.figure == "3 d 12 h"
+    assert fastest.interval == f"2 d 12 h {DASH} 4 d 12 h"
+    assert fastest.other_figure == "$1,800"
     assert cheapest.figure == "$105"
-    assert trade_off.figure == "11 h · $240" or trade_off.place == "aws-g4dn.xlarge"
+    assert trade_off.figure == "8 d · $105"
+    assert trade_off.why == "137 % slower than the fastest for 6 % of its cost."
 
 
 def test_a_retired_or_undated_machine_wins_nothing(ask):

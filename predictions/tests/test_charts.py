@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_shape_says_the_source_and_hollow_that_it_does_not_fit(compared):
 
 
 def test_an_unpriced_machine_has_no_place_in_the_cost_charts(compared):
-    _, (epoch_time, cost, time_cost) = compared
+    _, (_, cost, _) = compared
     names = {trace["name"] for trace in cost.figure["data"]}
     assert names == {
         f"{cnn} · {machine}"
@@ -85,7 +86,7 @@ def test_labels_beside_the_lines_do_not_overlap(compared):
     _, (chart, *_) = compared
     heights = sorted(label["y"] for label in chart.figure["layout"]["annotations"])
     assert len(heights) == 6
-    assert min(b - a for a, b in zip(heights, heights[1:])) > 0.01
+    assert min(b - a for a, b in pairwise(heights)) > 0.01
 
 
 def test_the_legend_names_every_curve(compared):

@@ -179,9 +179,8 @@ class TestRefusing:
         "text", ["0", "-1", "1.5", "many", "1e6", "99999999999", "1" * 30, "1,2", "nan", "٣"]
     )
     def test_absurd_examples(self, text):
-        shown = text if len(text) <= 40 else text
         assert refused(examples=[text]) == {
-            "examples": f"Examples must be a whole number from 1 to 10,000,000,000 (got '{shown}')."
+            "examples": f"Examples must be a whole number from 1 to 10,000,000,000 (got '{text}')."
         }
 
     @pytest.mark.parametrize("text", ["0", "-1", "100001", "ten"])
@@ -326,8 +325,10 @@ def test_batch_sizes_survive_their_compact_text(sizes):
     )
 
 
-@given(st.dictionaries(st.sampled_from(["examples", "epochs", "batch_sizes", "max_usd", "region",
-                                        "machine", "architecture"]), st.lists(st.text())))  # fmt: skip
+NAMES = ["examples", "epochs", "batch_sizes", "max_usd", "region", "machine", "architecture"]
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.lists(st.text())))
 def test_no_text_breaks_the_parser(parameters):
     try:
         parse_query(parameters, CHOICES)
