@@ -16,6 +16,7 @@ from import_export.results import Result
 class CatalogueImportAdmin(ImportExportModelAdmin):
     """An admin with import and export of CSV and JSON, for those who may add and change rows."""
 
+    import_template_name = "benchmarking/admin/import.html"
     formats = [CSV, JSON]
     # Whole rows: what is exported can be imported again.
     export_form_class = ExportForm

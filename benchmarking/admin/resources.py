@@ -6,6 +6,7 @@ A whole file is stored or nothing of it; every refusal names the field and says 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
@@ -85,6 +86,14 @@ def _find_unknown(model: type[Device] | type[Machine], name: str, slug: Any) -> 
     return {name: f"{slug!r} is not in the catalogue{did_you_mean(str(slug), known)}"}
 
 
+def _is_positive(value: Any) -> bool:
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return False
+    return number.is_finite() and number > 0
+
+
 class DeviceResource(CatalogueResource):
     """Devices by slug; a column that a file leaves out keeps its values."""
 
@@ -160,6 +169,8 @@ class PriceResource(CatalogueResource):
         errors = super().find_errors(row)
         if "as_of" in errors:
             errors["as_of"] = f"is empty. {AS_OF_HELP}"
+        if "usd_per_hour" not in errors and not _is_positive(row["usd_per_hour"]):
+            errors["usd_per_hour"] = f"{row['usd_per_hour']!r} must be a number greater than 0"
         if row.get("kind") and row["kind"] not in Price.Kind.values:
             errors["kind"] = f"{row['kind']!r} must be one of {', '.join(Price.Kind.values)}"
         return errors | _find_unknown(Machine, "machine", row.get("machine"))

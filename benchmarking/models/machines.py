@@ -129,8 +129,8 @@ class Machine(models.Model):
     instance_type = models.CharField(max_length=60)
     device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="machines")
     device_count = models.PositiveIntegerField(default=1)
-    vcpus = models.PositiveIntegerField(null=True, blank=True)
-    memory_gib = models.FloatField(null=True, blank=True, help_text="Host memory.")
+    vcpus = models.PositiveIntegerField("vCPUs", null=True, blank=True)
+    memory_gib = models.FloatField("memory (GiB)", null=True, blank=True, help_text="Host memory.")
     region = models.CharField(
         max_length=40, blank=True, help_text="Where it is offered by default."
     )
@@ -184,7 +184,7 @@ class Price(models.Model):
     region = models.CharField(max_length=40)
     currency = models.CharField(max_length=3, default="USD")
     usd_per_hour = models.DecimalField(
-        max_digits=12, decimal_places=6, validators=[MinValueValidator(0.000001)]
+        "USD per hour", max_digits=12, decimal_places=6, validators=[MinValueValidator(0.000001)]
     )
     as_of = models.CharField(
         max_length=20,

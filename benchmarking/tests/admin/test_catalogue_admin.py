@@ -220,9 +220,18 @@ def test_an_import_shows_its_difference_before_it_stores(client: Client, machine
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("aws-g4dn.xlarge,on-demand,us-east-1,0,2026-07-28,t", "must be greater than 0"),
-        ("aws-g4dn.xlarge,on-demand,us-east-1,-1,2026-07-28,t", "must be greater than 0"),
-        ("aws-g4dn.xlarge,on-demand,us-east-1,cheap,2026-07-28,t", "usd_per_hour"),
+        (
+            "aws-g4dn.xlarge,on-demand,us-east-1,0,2026-07-28,t",
+            "Row 2: usd_per_hour: '0' must be a number greater than 0",
+        ),
+        (
+            "aws-g4dn.xlarge,on-demand,us-east-1,-1,2026-07-28,t",
+            "Row 2: usd_per_hour: '-1' must be a number greater than 0",
+        ),
+        (
+            "aws-g4dn.xlarge,on-demand,us-east-1,cheap,2026-07-28,t",
+            "Row 2: usd_per_hour: 'cheap' must be a number greater than 0",
+        ),
         ("aws-g4dn.xlarge,on-demand,us-east-1,0.5,,t", "is empty. A date such as 2026-08-17"),
         ("aws-g4dn.xlarge,on-demand,us-east-1,0.5,28.7.2026,t", "is no date: write 2026-08-17"),
         ("aws-g4dn.xlarge,on-demand,us-east-1,0.5,2026-07-28,", "is empty"),
@@ -241,6 +250,7 @@ def test_one_wrong_row_stores_nothing_of_a_file(
     good = "aws-g4dn.xlarge,on-demand,us-east-1,0.526,2026-07-28,new table\n"
     page = upload(client, "price", f"{HEADER}{good}{row}\n")
     assert message in page.replace("&#x27;", "'")
+    assert "Nothing was stored" in page
     assert 'name="confirm"' not in page
     assert "Traceback" not in page
     assert Price.objects.count() == 1
