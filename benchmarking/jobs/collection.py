@@ -53,13 +53,14 @@ def collect_lines(step: Step) -> bool:
         If somebody else has the job now; nothing is stored.
     """
     data = step.host.fetch(step.host_job, step.job.ingested_bytes, FETCH_BYTES)
+    first_number = _lines_so_far(step) + 1
+    fault: ResultError | None = None
     try:
         lines, _ = split_complete_lines(data)
-        fault: ResultError | None = None
     except ResultError as error:
-        lines, fault = data.splitlines(keepends=True)[:-1], error
+        lines = data.splitlines(keepends=True)[:-1]
+        fault = ResultError(first_number + len(lines), error.reason)
     records: list[ResultLine] = []
-    first_number = _lines_so_far(step) + 1
     stored_bytes = 0
     for number, line in enumerate(lines, start=first_number):
         try:
@@ -107,24 +108,14 @@ def _store(step: Step, records: list[ResultLine], stored_bytes: int) -> None:
     failures = sum(isinstance(record, ErrorLine) for record in records)
     try:
         with transaction.atomic():
-            run = _current_run(step)
-            if isinstance(records[0], EnvironmentLine):
-                run, _ = open_run(records[0], machine=job.machine, job=job)
-                step.host_job.state["run_id"] = str(run.pk)
-            if run is None:
-                raise IngestError("line 1: comes before an environment line")
-            lines: list[TimingLine | DoneLine] = []
-            for record in records[1:] if isinstance(records[0], EnvironmentLine) else records:
-                if isinstance(record, EnvironmentLine):
-                    raise IngestError(f"line {record.line_number}: begins a second run")
-                lines.append(record)
+            run, lines = _run_and_its_lines(step, records)
             # First the guard, then the rows: a stale worker gets no further than this.
             guarded = step.rows().filter(ingested_bytes=job.ingested_bytes)
             moved = guarded.update(
                 ingested_bytes=F("ingested_bytes") + stored_bytes,
                 stored_count=F("stored_count") + timings,
                 failed_count=F("failed_count") + failures,
-                current_work=_describe(records[-1]) or job.current_work,
+                current_work=_describe_last(records) or job.current_work,
                 host_state=step.host_job.state,
             )
             if moved != 1:
@@ -139,9 +130,29 @@ def _store(step: Step, records: list[ResultLine], stored_bytes: int) -> None:
     job.failed_count += failures
 
 
-def _describe(record: ResultLine) -> str:
-    if isinstance(record, ConvolutionLine):
-        return f"{record.layer.key} x {record.batch_size}"
-    if isinstance(record, IterationLine):
-        return f"{record.architecture} x {record.batch_size}"
+def _run_and_its_lines(
+    step: Step, records: list[ResultLine]
+) -> tuple[MeasurementRun, list[TimingLine | DoneLine]]:
+    """The job's run, made of the first line that was ever printed, and what belongs to it."""
+    run = _current_run(step)
+    if run is None:
+        environment, *records = records
+        if not isinstance(environment, EnvironmentLine):
+            raise IngestError("line 1: comes before an environment line")
+        run, _ = open_run(environment, machine=step.job.machine, job=step.job)
+        step.host_job.state["run_id"] = str(run.pk)
+    lines: list[TimingLine | DoneLine] = []
+    for record in records:
+        if isinstance(record, EnvironmentLine):
+            raise IngestError(f"line {record.line_number}: begins a second run")
+        lines.append(record)
+    return run, lines
+
+
+def _describe_last(records: list[ResultLine]) -> str:
+    for record in reversed(records):
+        if isinstance(record, ConvolutionLine):
+            return f"{record.layer.key} x {record.batch_size}"
+        if isinstance(record, IterationLine):
+            return f"{record.architecture} x {record.batch_size}"
     return ""

@@ -49,7 +49,7 @@ class CpuTimer:
 
     def sample(self, runs, count, host_bound=False):
         """Run each callable of ``runs`` ``count`` times in turn; return milliseconds by name."""
-        samples = {name: [] for name in runs}
+        samples: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(count):
             for name, run in runs.items():
                 started = self.clock_ns()
@@ -86,7 +86,7 @@ class CudaTimer:
                 end.record()
                 events.append((name, start, end))
         self.synchronize()
-        samples = {name: [] for name in runs}
+        samples: dict[str, list[float]] = {name: [] for name in runs}
         for name, start, end in events:
             samples[name].append(start.elapsed_time(end))
         return samples

@@ -142,7 +142,7 @@ def test_cancel_sees_the_state_that_the_job_has_now() -> None:
 
     assert cancel_job(stale)
 
-    assert JobEvent.objects.last().old_state == "launching"  # type: ignore[union-attr]
+    assert JobEvent.objects.last().old_state == "launching"
 
 
 def test_database_lets_one_local_job_run_at_a_time() -> None:
