@@ -36,6 +36,8 @@ _SCALARS = (
 _VALUES = (*_SCALARS, "operations")
 _WRITTEN = (*_VALUES, "source", "source_version")
 _BATCH = 500
+# As the columns of Architecture: PostgreSQL refuses what is longer, SQLite does not.
+_LONGEST = {"slug": 80, "family": 40}
 
 Key: TypeAlias = tuple[str, int]
 Use: TypeAlias = tuple[int, str, int, bool]
@@ -82,6 +84,7 @@ def _collect(files: Sequence[TracedFile]) -> dict[Key, tuple[TracedNetwork, str,
         source = file.source or "unknown"
         version = " ".join(f"{name} {number}" for name, number in sorted(file.versions.items()))
         for network in file.networks:
+            _refuse_unusable(network)
             key = (network.slug, network.image_size)
             if key in collected and collected[key][0] != network:
                 raise CatalogueError(
@@ -89,6 +92,19 @@ def _collect(files: Sequence[TracedFile]) -> dict[Key, tuple[TracedNetwork, str,
                 )
             collected[key] = (network, source, version[:40])
     return collected
+
+
+def _refuse_unusable(network: TracedNetwork) -> None:
+    for name, longest in _LONGEST.items():
+        if len(getattr(network, name)) > longest:
+            raise CatalogueError(
+                f"{network.slug[:80]}: its {name} is longer than {longest} characters"
+            )
+    uses = [(use.layer, use.needs_input_gradient) for use in network.convolutions]
+    if len(set(uses)) != len(uses):
+        raise CatalogueError(
+            f"{network.slug} at {network.image_size} px lists a layer twice instead of counting it"
+        )
 
 
 def _store_layers(networks: Iterable[TracedNetwork], report: ArchitectureReport) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -134,6 +135,26 @@ def test_files_that_contradict_each_other_store_nothing(tmp_path: Path) -> None:
     second = write(tmp_path / "b.json", replace(NETWORK, parameters=2))
     with pytest.raises(CatalogueError, match="tinynet at 32 px is described twice, differently"):
         load_architectures([first, second])
+    assert Architecture.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"family": "f" * 41}, "tinynet: its family is longer than 40 characters"),
+        ({"slug": "s" * 81}, "its slug is longer than 80 characters"),
+        (
+            {"convolutions": (ConvolutionUse(THIRD, 1), ConvolutionUse(THIRD, 2))},
+            "tinynet at 32 px lists a layer twice instead of counting it",
+        ),
+    ],
+)
+def test_a_network_that_no_row_can_hold_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    path = write(tmp_path / "a.json", LARGER, replace(NETWORK, **changes))
+    with pytest.raises(CatalogueError, match=message):
+        load_architectures([path])
     assert Architecture.objects.count() == 0
 
 
