@@ -64,7 +64,7 @@ def interpolation_errors(sizes: FloatArray, milliseconds: FloatArray) -> list[fl
 
 def extrapolation_errors(sizes: FloatArray, milliseconds: FloatArray) -> list[float]:
     """Log errors per doubling of every larger size, from two or more smaller ones."""
-    errors = []
+    errors: list[float] = []
     for known in range(2, len(sizes)):
         beyond = sizes[known:]
         guesses = extrapolate(sizes[:known], milliseconds[:known], beyond)

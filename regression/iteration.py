@@ -5,16 +5,20 @@ The one function for the floor above is :func:`iteration_curve`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from benchmarking.models import Architecture, Device, Machine
 from benchmarking.specs import Optimizer, Precision, TracedNetwork
 from regression.answers import Answer, Place
+from regression.iteration_points import IterationPoint
 from regression.known_points import answer_from_timings
 from regression.memory_need import MemoryNeed, memory_need
 from regression.sources import Source
 from regression.specification import answer_from_specification
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -72,16 +76,20 @@ def _to_curve(
     network: TracedNetwork, sizes: tuple[int, ...], answer: Answer, need: MemoryNeed
 ) -> IterationCurve:
     points = [answer.points.get(size) for size in sizes]
+
+    def column(read: Callable[[IterationPoint], Value]) -> tuple[Value | None, ...]:
+        return tuple(None if point is None else read(point) for point in points)
+
     return IterationCurve(
         batch_sizes=sizes,
-        iteration_ms=tuple(point and point.milliseconds for point in points),
-        low_ms=tuple(point and point.low_ms for point in points),
-        high_ms=tuple(point and point.high_ms for point in points),
-        sources=tuple(point and point.source for point in points),
-        measured_share=tuple(None if point is None else point.measured_share for point in points),
+        iteration_ms=column(lambda point: point.milliseconds),
+        low_ms=column(lambda point: point.low_ms),
+        high_ms=column(lambda point: point.high_ms),
+        sources=column(lambda point: point.source),
+        measured_share=column(lambda point: point.measured_share),
         memory_mib=need.memory_mib,
         fits=need.fits,
-        bound_by=tuple(point and point.bound_by for point in points),
+        bound_by=column(lambda point: point.bound_by),
         notes=tuple(
             point.note if point is not None else _refusal(network, size, answer)
             for size, point in zip(sizes, points, strict=True)

@@ -113,7 +113,7 @@ def _beyond(
 ) -> IterationPoint:
     doublings = abs(math.log2(size / end.batch_size))
     step = intervals.half_width(ErrorKind.EXTRAPOLATED, network, doublings)
-    word = "Extrapolated from the largest" if size > end.batch_size else "Down from the smallest"
+    word = "largest" if size > end.batch_size else "smallest"
     return IterationPoint(
         size,
         milliseconds,
@@ -121,7 +121,7 @@ def _beyond(
         Source.ESTIMATED,
         0.0,
         end.bound_by,
-        end.note or f"{word} batch size with timings, {end.batch_size}.",
+        end.note or f"Extrapolated from the {word} batch size with timings, {end.batch_size}.",
     )
 
 

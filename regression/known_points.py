@@ -56,7 +56,7 @@ def answer_from_timings(
     }
     regressed: Mapping[int, IterationPoint] = {}
     sums = complete_sums(network, {size for _, size, _ in layer_times}, layer_times)
-    if fitted is not None and sums:
+    if trained is not None and fitted is not None and sums:
         measured_sgd = {
             size: timing
             for (_, size, optimizer), timing in iterations.items()

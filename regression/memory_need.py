@@ -11,7 +11,7 @@ from regression.answers import Place
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """``memory_mib`` and ``fits`` (``yes``, ``no``, ``unknown``) follow the batch sizes asked for."""
+    """``memory_mib`` and ``fits`` (yes, no, unknown) follow the batch sizes asked for."""
 
     memory_mib: tuple[float | None, ...]
     fits: tuple[str, ...]

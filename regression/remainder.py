@@ -2,9 +2,9 @@
 
 ``iteration = (s * convolutions + sum of coefficient x quantity) * exp(trees)``. Trees alone cannot
 extrapolate to networks larger than those they saw; the physical part can, and what it gets
-systematically wrong is left to the trees. On a device that a host feeds with launches the sum becomes
-a smooth maximum with the host's time. The remainder is iteration minus convolutions: it may be
-negative, and stays so.
+systematically wrong is left to the trees. On a device that a host feeds with launches the sum
+becomes a smooth maximum with the host's time. The remainder is iteration minus convolutions: it
+may be negative, and stays so.
 """
 
 from __future__ import annotations

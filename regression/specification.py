@@ -21,7 +21,7 @@ from regression.step_estimator import (
 
 @lru_cache(maxsize=1)
 def shipped_estimator() -> StepEstimator:
-    """The estimator in ``fixtures/estimator``; raises ``EstimatorFormatError`` if it is not there."""
+    """The estimator in ``fixtures/estimator``; raises ``EstimatorFormatError`` without it."""
     return StepEstimator.load(settings.BASE_DIR / "fixtures" / "estimator")
 
 

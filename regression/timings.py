@@ -10,6 +10,7 @@ import statistics
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Max, QuerySet
 
@@ -21,6 +22,7 @@ from benchmarking.models import (
     MeasurementRun,
 )
 from benchmarking.specs import Optimizer, Pass, summarize_samples
+from regression.convolution import LayerTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class PooledTiming:
 
 def load_layer_times(
     *, device_id: int, stack_id: int, architecture_id: int | None = None
-) -> dict[tuple[str, int, Pass], float]:
+) -> LayerTimes:
     """Milliseconds of every pass timed on a device with a stack, by layer key, batch size, pass.
 
     With ``architecture_id`` only the layers of that architecture. One query, or two where a run
@@ -61,14 +63,11 @@ class _Stamp:
     runs: frozenset[str]
 
 
-_layer_times: OrderedDict[tuple[int, int, int], tuple[_Stamp, dict[tuple[str, int, Pass], float]]]
-_layer_times = OrderedDict()
+_layer_times: OrderedDict[tuple[int, int, int], tuple[_Stamp, LayerTimes]] = OrderedDict()
 LAYER_TIMES_KEPT = 64
 
 
-def recall_layer_times(
-    *, device_id: int, stack_id: int, architecture_id: int
-) -> dict[tuple[str, int, Pass], float]:
+def recall_layer_times(*, device_id: int, stack_id: int, architecture_id: int) -> LayerTimes:
     """As :func:`load_layer_times` of an architecture, from memory while no timings came or went.
 
     Two short queries where they are remembered.
@@ -134,10 +133,8 @@ def count_timings(*, device_id: int, machine_id: int, stack_id: int) -> tuple[in
 
 def _pool(
     timings: QuerySet[LayerTiming] | QuerySet[IterationTiming], key_fields: tuple[str, ...]
-) -> dict[tuple[object, ...], PooledTiming]:
-    by_run: dict[tuple[object, ...], dict[str, list[float]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+) -> dict[tuple[Any, ...], PooledTiming]:
+    by_run: dict[tuple[Any, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     # Raw samples are long to read; a single round's summary is stored beside them.
     has_rounds = False
     for *key, run_id, milliseconds in timings.values_list(*key_fields, "run_id", "milliseconds"):

@@ -1,0 +1,190 @@
+"""The physical model and the trees, on devices whose true costs are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarking.specs import DeviceKind
+from regression.features import FeatureTable
+from regression.remainder import IterationModel, PaperRemainder, PhysicalModel, smooth_maximum
+from regression.tests.synthetic import (
+    MS_PER_MEGA_MULTIPLY_ADD,
+    TRUE_COSTS,
+    make_network,
+    make_networks,
+    make_table,
+    true_device_ms,
+)
+
+NETWORKS = make_networks(24)
+TABLE = make_table(NETWORKS)
+TRUE_MS = true_device_ms(TABLE)
+
+
+def errors_pct(predicted: np.ndarray, true: np.ndarray) -> np.ndarray:
+    return 100 * np.abs(predicted / true - 1)
+
+
+def test_true_costs_are_recovered_where_priors_are_weak() -> None:
+    model = PhysicalModel(noise=1e-4, robust_at=None, spread_scale=10).fit(TABLE, TRUE_MS)
+    for column, cost in TRUE_COSTS.items():
+        assert model.coefficients_[column] == pytest.approx(cost, rel=0.02), column
+    assert model.convolution_scale_ == pytest.approx(1.0, abs=0.001)
+    assert errors_pct(model.predict(TABLE), TRUE_MS).max() < 0.01
+
+
+def test_a_network_ten_times_larger_is_extrapolated() -> None:
+    model = IterationModel().fit(TABLE, TRUE_MS)
+    large = make_table([make_network("large", seed=99, depth=40)], batch_sizes=(64,))
+    physical = model.physical_.predict(large)
+    assert true_device_ms(large)[0] > 8 * TRUE_MS.max()
+    assert errors_pct(physical, true_device_ms(large))[0] < 6
+    assert errors_pct(model.predict(large), true_device_ms(large))[0] < 10
+
+
+def test_plain_trees_do_not_extrapolate() -> None:
+    large = make_table([make_network("large", seed=99, depth=40)], batch_sizes=(64,))
+    paper = PaperRemainder().fit(TABLE, TRUE_MS)
+    assert paper.predict(large)[0] - large.convolution_ms[0] <= 1.2 * np.max(
+        TRUE_MS - TABLE.convolution_ms
+    )
+
+
+def test_the_papers_method_adds_a_learnt_remainder_to_the_convolutions() -> None:
+    paper = PaperRemainder().fit(TABLE, TRUE_MS)
+    assert np.median(errors_pct(paper.predict(TABLE), TRUE_MS)) < 2
+    silent = TABLE.values.copy()
+    slower = FeatureTable(TABLE.architectures, TABLE.families, TABLE.batch_sizes, silent)
+    assert paper.predict(slower) == pytest.approx(paper.predict(TABLE))
+
+
+def test_a_quantity_that_no_network_has_keeps_its_prior() -> None:
+    model = PhysicalModel().fit(TABLE, TRUE_MS, mega_multiply_add_ms=MS_PER_MEGA_MULTIPLY_ADD)
+    assert TABLE.column("smooth_activation").max() == 0
+    assert model.coefficients_["smooth_activation"] == pytest.approx(2 * model.streaming_ms_)
+    assert model.coefficients_["matmul_mega_multiply_adds"] == pytest.approx(
+        MS_PER_MEGA_MULTIPLY_ADD, rel=0.3
+    )
+
+
+def test_one_bad_timing_does_not_move_the_rest() -> None:
+    spoilt = TRUE_MS.copy()
+    spoilt[5] *= 3
+    others = np.arange(len(TABLE)) != 5
+    clean = PhysicalModel().fit(TABLE, TRUE_MS).predict(TABLE)[others]
+    robust = PhysicalModel().fit(TABLE, spoilt).predict(TABLE)[others]
+    plain = PhysicalModel(robust_at=None).fit(TABLE, spoilt).predict(TABLE)[others]
+    assert np.abs(robust / clean - 1).mean() < 0.3 * np.abs(plain / clean - 1).mean()
+
+
+def test_a_negative_remainder_stays_negative() -> None:
+    overlapping_ms = 0.9 * TABLE.convolution_ms
+    model = IterationModel().fit(TABLE, overlapping_ms)
+    remainder = model.remainder_ms(TABLE)
+    assert (remainder < 0).mean() > 0.9
+    assert np.median(errors_pct(model.predict(TABLE), overlapping_ms)) < 3
+
+
+def test_trees_correct_what_the_sum_gets_wrong() -> None:
+    crooked_ms = TRUE_MS * np.where(TABLE.batch_sizes >= 8, 1.2, 1.0)
+    model = IterationModel().fit(TABLE, crooked_ms)
+    physical = errors_pct(model.physical_.predict(TABLE), crooked_ms)
+    corrected = errors_pct(model.predict(TABLE), crooked_ms)
+    assert corrected.mean() < 0.5 * physical.mean()
+
+
+def test_with_few_networks_the_physical_model_is_alone() -> None:
+    few = TABLE.architectures < "net07"
+    model = IterationModel().fit(TABLE.rows(few), TRUE_MS[few])
+    assert model.booster_ is None
+    assert model.booster_bytes() == b""
+    assert model.predict(TABLE) == pytest.approx(model.physical_.predict(TABLE))
+
+
+def test_one_network_is_enough_for_a_start() -> None:
+    one = TABLE.architectures == "net03"
+    model = IterationModel().fit(TABLE.rows(one), TRUE_MS[one])
+    assert np.isfinite(model.predict(TABLE)).all()
+    assert errors_pct(model.predict(TABLE.rows(one)), TRUE_MS[one]).max() < 12
+
+
+def test_the_same_data_give_the_same_model() -> None:
+    first = IterationModel().fit(TABLE, TRUE_MS)
+    second = IterationModel().fit(TABLE, TRUE_MS)
+    assert first.booster_bytes() == second.booster_bytes()
+    assert first.to_state() == second.to_state()
+
+
+def test_save_and_load_forecast_the_same() -> None:
+    model = IterationModel().fit(TABLE, TRUE_MS * np.where(TABLE.batch_sizes > 2, 1.1, 1.0))
+    loaded = IterationModel.from_state(model.to_state(), model.booster_bytes())
+    assert loaded.predict(TABLE).tolist() == model.predict(TABLE).tolist()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda ms: np.where(np.arange(len(ms)) == 3, np.nan, ms), "positive finite"),
+        (lambda ms: -ms, "positive finite"),
+        (lambda ms: ms[:-1], "one iteration time is needed"),
+    ],
+)
+@pytest.mark.parametrize("estimator", [PhysicalModel, IterationModel, PaperRemainder])
+def test_bad_times_are_refused(estimator, spoil, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        estimator().fit(TABLE, spoil(TRUE_MS))
+
+
+def test_features_that_are_no_numbers_are_refused() -> None:
+    values = TABLE.values.copy()
+    values[0, 0] = np.inf
+    spoilt = FeatureTable(TABLE.architectures, TABLE.families, TABLE.batch_sizes, values)
+    with pytest.raises(ValueError, match="features must be finite"):
+        IterationModel().fit(spoilt, TRUE_MS)
+
+
+def test_an_empty_table_is_refused() -> None:
+    nothing = TABLE.rows(np.zeros(len(TABLE), dtype=bool))
+    with pytest.raises(ValueError, match="no measured iterations"):
+        PhysicalModel().fit(nothing, TRUE_MS[:0])
+
+
+def test_smooth_maximum() -> None:
+    host, device = np.array([1.0, 1.0, 0.0, 100.0]), np.array([100.0, 1.0, 5.0, 1.0])
+    assert smooth_maximum(host, device).tolist() == pytest.approx([100, 2**0.25, 5, 100], rel=1e-6)
+
+
+class TestHostBoundGpu:
+    """Launches of 0.05 ms: at batch size 1 the host is the slower one, at 64 the device."""
+
+    launch_ms = 0.05
+    table = make_table(NETWORKS, batch_sizes=(1, 2, 8, 32, 64), speed=50)
+    device_ms = true_device_ms(table, speed=50)
+    host_ms = launch_ms * table.column("host_operations")
+    true_ms = smooth_maximum(host_ms, device_ms)
+
+    def test_the_launch_is_found(self) -> None:
+        model = PhysicalModel(DeviceKind.CUDA, noise=0.02).fit(self.table, self.true_ms)
+        assert model.launch_ms_ == pytest.approx(self.launch_ms, rel=0.15)
+        assert np.median(errors_pct(model.predict(self.table), self.true_ms)) < 3
+
+    def test_small_batches_are_bound_by_the_host_and_large_ones_by_the_device(self) -> None:
+        model = IterationModel(DeviceKind.CUDA).fit(self.table, self.true_ms)
+        bound = model.is_host_bound(self.table)
+        truth = self.host_ms > self.device_ms
+        assert truth.any() and not truth.all()
+        assert (bound == truth).mean() > 0.85
+
+    def test_a_plain_sum_would_overstate_small_batches(self) -> None:
+        small = self.table.batch_sizes == 1
+        as_sum = (self.host_ms + self.device_ms)[small]
+        model = IterationModel(DeviceKind.CUDA).fit(self.table, self.true_ms)
+        mine = errors_pct(model.predict(self.table)[small], self.true_ms[small])
+        assert mine.mean() < errors_pct(as_sum, self.true_ms[small]).mean()
+
+    def test_its_state_survives(self) -> None:
+        model = IterationModel(DeviceKind.CUDA).fit(self.table, self.true_ms)
+        loaded = IterationModel.from_state(model.to_state(), model.booster_bytes())
+        assert loaded.predict(self.table).tolist() == model.predict(self.table).tolist()
+        assert loaded.is_host_bound(self.table).tolist() == model.is_host_bound(self.table).tolist()
