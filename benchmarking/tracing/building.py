@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -71,7 +72,7 @@ def replaced_state(
                     continue
                 if tensor not in replacements:
                     replacements[tensor] = replace(tensor)
-                tensors[name] = replacements[tensor]  # type: ignore[assignment]
+                tensors[name] = replacements[tensor]
     try:
         yield {
             original: replacement
@@ -114,10 +115,11 @@ def _build_without_memory(factory: ModuleFactory) -> nn.Module:
 
 
 def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    make: Any = type(tensor)
     if isinstance(tensor, UninitializedParameter):
-        return UninitializedParameter(requires_grad=tensor.requires_grad, device="meta")
+        return make(requires_grad=tensor.requires_grad, device="meta")
     if isinstance(tensor, UninitializedBuffer):
-        return UninitializedBuffer(device="meta")
+        return make(device="meta")
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(tensor.to("meta"), requires_grad=tensor.requires_grad)
     return tensor.to("meta")

@@ -27,6 +27,10 @@ def classifier(*layers: nn.Module, channels: int) -> nn.Sequential:
     return nn.Sequential(*layers, Head(channels))
 
 
-def trace(factory: Callable[[], nn.Module], image_size: int = 16, **options: int) -> TracedNetwork:
+def trace(
+    factory: Callable[[], nn.Module], image_size: int = 16, in_channels: int = 3
+) -> TracedNetwork:
     """Trace under a name that does not matter."""
-    return trace_network(factory, slug="small", family="own", image_size=image_size, **options)
+    return trace_network(
+        factory, slug="small", family="own", image_size=image_size, in_channels=in_channels
+    )

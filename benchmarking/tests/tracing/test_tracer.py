@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -67,11 +69,11 @@ def test_a_plain_convolution_is_recorded_with_its_settings() -> None:
     ],
     ids=["depthwise", "dilated and grouped", "wide kernel", "tall kernel", "same", "valid"],
 )
-def test_unusual_convolutions(convolution: object, layer: ConvolutionSpec) -> None:
+def test_unusual_convolutions(convolution: Any, layer: ConvolutionSpec) -> None:
     traced = trace(
         lambda: classifier(
             nn.Conv2d(3, 8, 1, bias=False),
-            convolution(),  # type: ignore[operator]
+            convolution(),
             channels=layer.out_channels,
         )
     )
@@ -363,9 +365,9 @@ def fails() -> nn.Module:
         (fails, "building it failed: weights.pt is missing"),
     ],
 )
-def test_what_cannot_be_traced_is_refused_with_a_reason(factory: object, message: str) -> None:
+def test_what_cannot_be_traced_is_refused_with_a_reason(factory: Any, message: str) -> None:
     with pytest.raises(UntraceableError, match=message) as caught:
-        trace(factory)  # type: ignore[arg-type]
+        trace(factory)
     assert "\n" not in str(caught.value)
 
 
