@@ -24,6 +24,8 @@ class PredictionsConfig(AppConfig):
     def ready(self) -> None:
         """Listen to the floors below."""
         from benchmarking.signals import timings_stored
-        from predictions.staleness import on_timings_stored
+        from predictions.staleness import on_models_trained, on_timings_stored
+        from regression.signals import models_trained
 
         timings_stored.connect(on_timings_stored, dispatch_uid="predictions.timings_stored")
+        models_trained.connect(on_models_trained, dispatch_uid="predictions.models_trained")

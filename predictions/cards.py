@@ -247,7 +247,11 @@ def _trade_off_reason(winner: Candidate, fastest: Candidate, cheapest: Pick | No
         same = cheapest is not None and cheapest.winner == winner
         return "Both the fastest and the cheapest." if same else "Nothing slower saves as much."
     slower = winner.seconds / fastest.seconds - 1
-    text = f"{100 * slower:.0f} % slower than the fastest" if slower >= 0.005 else "As fast as the fastest"
+    text = (
+        f"{100 * slower:.0f} % slower than the fastest"
+        if slower >= 0.005
+        else "As fast as the fastest"
+    )
     if winner.usd is not None and fastest.usd:
         text += f" for {100 * winner.usd / fastest.usd:.0f} % of its cost"
     return f"{text}."

@@ -14,16 +14,9 @@ from typing import Any
 
 from predictions.advice import Candidate
 from predictions.cards import Answer
-from predictions.display import (
-    format_duration,
-    format_duration_range,
-    format_gib,
-    format_number,
-    format_usd,
-    format_usd_range,
-    relative_error,
-)
+from predictions.display import format_duration
 from predictions.forecast import Forecast, ForecastRow, Series
+from predictions.row_texts import RowTexts
 
 SERIES_COLOURS = 8
 MAX_BANDS = 12
@@ -54,7 +47,11 @@ _USD_TICKS = tuple(base * 10.0**power for power in range(-6, 12) for base in (1,
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A figure with the words that stand for it; ``slug`` names it in the page."""
+    """A figure with the words that stand for it; ``slug`` names it in the page.
+
+    A trace's ``text`` is the number of its entry in :func:`make_hover_texts`, for all three
+    figures show the same points.
+    """
 
     slug: str
     tab: str
@@ -79,9 +76,20 @@ def make_legend(forecast: Forecast) -> list[LegendEntry]:
     names = _names(forecast, drawn)
     entries = []
     for series in drawn:
-        name, colour = names[series.rows[0].architecture, series.place.key]
-        entries.append(LegendEntry(colour, name, series.place.device.name, _is_estimated(series)))
+        name = names[series.rows[0].architecture, series.place.key]
+        entries.append(
+            LegendEntry(name.colour, name.label, series.place.device.name, _is_estimated(series))
+        )
     return entries
+
+
+def make_hover_texts(forecast: Forecast, texts: Sequence[Sequence[RowTexts]]) -> list[list[str]]:
+    """What hovering over each point says, in lines, for each curve that is drawn."""
+    return [
+        [_hover_text(row, words) for row, words in zip(series.answered, words_of_series)]
+        for series, words_of_series in zip(forecast.series, texts)
+        if series.answered
+    ]
 
 
 def make_charts(forecast: Forecast, answers: Sequence[Answer]) -> list[Chart]:
@@ -100,8 +108,19 @@ def make_charts(forecast: Forecast, answers: Sequence[Answer]) -> list[Chart]:
     return charts
 
 
-def _names(forecast: Forecast, drawn: Sequence[Series]) -> dict[tuple[str, str], tuple[str, int]]:
-    """The label and the colour number of each series."""
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """How a curve is called, its colour, and its place among the hover texts."""
+
+    label: str
+    colour: int
+    position: int
+
+
+_Names = dict[tuple[str, str], _Name]
+
+
+def _names(forecast: Forecast, drawn: Sequence[Series]) -> _Names:
     several_cnns = len(forecast.query.architectures) > 1
     several_places = len(forecast.query.machines) + len(forecast.query.devices) > 1
     names = {}
@@ -110,13 +129,15 @@ def _names(forecast: Forecast, drawn: Sequence[Series]) -> dict[tuple[str, str],
         parts = [slug] if several_cnns or not several_places else []
         if several_places:
             parts.append(series.label)
-        names[slug, series.place.key] = (" · ".join(parts), number % SERIES_COLOURS + 1)
+        names[slug, series.place.key] = _Name(
+            " · ".join(parts), number % SERIES_COLOURS + 1, number
+        )
     return names
 
 
 def _epoch_time_chart(
     drawn: Sequence[Series],
-    names: dict[tuple[str, str], tuple[str, int]],
+    names: _Names,
     answers: Sequence[Answer],
 ) -> Chart:
     layout = _layout(_batch_axis(drawn), _duration_axis("time per epoch", _epoch_values(drawn)))
@@ -141,7 +162,7 @@ def _epoch_time_chart(
 
 def _cost_chart(
     priced: Sequence[Series],
-    names: dict[tuple[str, str], tuple[str, int]],
+    names: _Names,
     answers: Sequence[Answer],
     epochs: int,
 ) -> Chart:
@@ -166,7 +187,7 @@ def _cost_chart(
 
 def _time_cost_chart(
     priced: Sequence[Series],
-    names: dict[tuple[str, str], tuple[str, int]],
+    names: _Names,
     answers: Sequence[Answer],
 ) -> Chart:
     times = [row.total_seconds for one in priced for row in one.answered if row.total_seconds]
@@ -202,9 +223,7 @@ def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def _curves(
-    drawn: Sequence[Series], names: dict[tuple[str, str], tuple[str, int]], key: str
-) -> list[dict[str, Any]]:
+def _curves(drawn: Sequence[Series], names: _Names, key: str) -> list[dict[str, Any]]:
     traces = []
     if len(drawn) <= MAX_BANDS:
         traces += [_band_trace(series, names, key) for series in drawn]
@@ -212,11 +231,9 @@ def _curves(
     return traces
 
 
-def _band_trace(
-    series: Series, names: dict[tuple[str, str], tuple[str, int]], key: str
-) -> dict[str, Any]:
+def _band_trace(series: Series, names: _Names, key: str) -> dict[str, Any]:
     """The 80 % interval as one filled outline, there and back."""
-    name, colour = names[series.rows[0].architecture, series.place.key]
+    name = names[series.rows[0].architecture, series.place.key]
     rows = [
         row
         for row in series.answered
@@ -228,27 +245,26 @@ def _band_trace(
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": name,
+        "name": name.label,
         "hoverinfo": "skip",
         "x": sizes + sizes[::-1],
         "y": high + low[::-1],
         "fill": "toself",
-        "fillcolor": f"@series-{colour}/0.13",
+        "fillcolor": f"@series-{name.colour}/0.13",
         "line": {"width": 0},
     }
 
 
-def _point_trace(
-    series: Series, names: dict[tuple[str, str], tuple[str, int]], x_key: str, y_key: str
-) -> dict[str, Any]:
-    name, colour = names[series.rows[0].architecture, series.place.key]
+def _point_trace(series: Series, names: _Names, x_key: str, y_key: str) -> dict[str, Any]:
+    name = names[series.rows[0].architecture, series.place.key]
+    colour = name.colour
     rows = series.answered
     over_batch = x_key == "batch_size"
     return {
         "type": "scatter",
         # Lines join what was computed; they are straight, for the curve between is not known.
         "mode": "lines+markers" if over_batch else "markers",
-        "name": name,
+        "name": name.label,
         "x": [_short(getattr(row, x_key)) for row in rows],
         "y": [_short(getattr(row, y_key)) for row in rows],
         "line": {
@@ -262,8 +278,8 @@ def _point_trace(
             "symbol": [_symbol(row) for row in rows],
             "line": {"width": 1.4, "color": f"@series-{colour}"},
         },
-        "text": [_hover_text(row) for row in rows],
-        "hovertemplate": f"<b>{name}</b><br>%{{text}}<extra></extra>",
+        "text": name.position,
+        "hovertemplate": f"<b>{name.label}</b><br>%{{text}}<extra></extra>",
     }
 
 
@@ -285,29 +301,17 @@ def _symbol(row: ForecastRow) -> str:
     return f"{symbol}-open" if row.fits == "no" else symbol
 
 
-def _hover_text(row: ForecastRow) -> str:
-    assert row.iteration_ms is not None
-    error = relative_error(row.iteration_ms, row.iteration_ms_low, row.iteration_ms_high)
-    low = (row.iteration_ms_low or row.iteration_ms) / row.iteration_ms
-    high = (row.iteration_ms_high or row.iteration_ms) / row.iteration_ms
-    epoch, cost = row.epoch_seconds or 0.0, row.total_cost_usd
-    lines = [
-        f"batch {row.batch_size}, {row.source}",
-        f"{format_duration(epoch, error)} an epoch"
-        f" ({format_duration_range(epoch * low, epoch * high, error)})",
-        f"{format_number(row.images_per_second, error)} images/s, bound by {row.bound_by}",
-    ]
-    if cost is not None:
-        interval = format_usd_range(cost * low, cost * high, error)
-        lines.append(f"{format_usd(cost, error)} in total ({interval})")
-    fits = {"yes": "fits", "no": "does not fit"}.get(row.fits, "fit unknown")
-    lines.append(f"{format_gib(row.memory_mib)}, {fits}")
-    return "<br>".join(lines)
+def _hover_text(row: ForecastRow, texts: RowTexts) -> str:
+    cost = f"\n{texts.cost} in total ({texts.cost_range})" if texts.cost_range else ""
+    return (
+        f"batch {row.batch_size}, {row.source}\n"
+        f"{texts.epoch} an epoch ({texts.epoch_range})\n"
+        f"{texts.images_per_second} images/s, bound by {row.bound_by}"
+        f"{cost}\n{texts.memory}, {texts.fits}"
+    )
 
 
-def _memory_edges(
-    drawn: Sequence[Series], names: dict[tuple[str, str], tuple[str, int]]
-) -> list[dict[str, Any]]:
+def _memory_edges(drawn: Sequence[Series], names: _Names) -> list[dict[str, Any]]:
     """A dotted line where memory ends, for the curves that come near it."""
     last_shown = max((row.batch_size or 1 for one in drawn for row in one.answered), default=1)
     return [
@@ -329,7 +333,7 @@ def _memory_edges(
 def _add_line_labels(
     layout: dict[str, Any],
     drawn: Sequence[Series],
-    names: dict[tuple[str, str], tuple[str, int]],
+    names: _Names,
     key: str,
 ) -> None:
     """The name at the end of each line, so that colour is not all that tells lines apart."""
@@ -347,7 +351,7 @@ def _add_line_labels(
         series = drawn[number]
         height = max(height, lowest_free)
         lowest_free = height + gap
-        name = names[series.rows[0].architecture, series.place.key][0]
+        name = names[series.rows[0].architecture, series.place.key].label
         longest = max(longest, len(name))
         labels.append(
             {
@@ -367,8 +371,8 @@ def _add_line_labels(
     layout["margin"] = layout["margin"] | {"r": round(20 + 6.5 * longest)}
 
 
-def _colour(series: Series, names: dict[tuple[str, str], tuple[str, int]]) -> int:
-    return names[series.rows[0].architecture, series.place.key][1]
+def _colour(series: Series, names: _Names) -> int:
+    return names[series.rows[0].architecture, series.place.key].colour
 
 
 def _is_estimated(series: Series) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 
 # Steps that a duration may be rounded to, in seconds.
 _DURATION_STEPS = (
@@ -91,7 +92,7 @@ def format_exact_usd(usd: float | None) -> str:
 
 
 def _largest_step(steps: tuple[float, ...], target: float) -> float:
-    return max((step for step in steps if step <= target), default=steps[0])
+    return steps[max(0, bisect_right(steps, target) - 1)]
 
 
 def _duration_in_words(seconds: float, step: float) -> str:
@@ -118,12 +119,14 @@ def _trimmed(value: float, step: float) -> str:
 
 def _rounded(value: float, error: float, scale: float | None = None) -> str:
     """``value`` in steps of 1, 2 or 5 times a power of ten, well within ``scale``'s error."""
-    target = abs(scale if scale is not None else value) * max(error, _LEAST_RELATIVE_ERROR) / 4
+    target = abs(value if scale is None else scale) * max(error, _LEAST_RELATIVE_ERROR) / 4
     if target <= 0:
         return "0"
     power = math.floor(math.log10(target))
-    step = max(base * 10.0**power for base in (1, 2, 5) if base * 10.0**power <= target * 1.000001)
-    return _trimmed(round(value / step) * step, step)
+    unit = 10.0**power
+    leading = target / unit * 1.000001
+    step = unit * (5 if leading >= 5 else 2 if leading >= 2 else 1)
+    return f"{round(value / step) * step:,.{max(0, -power)}f}"
 
 
 def _joined_range(first: str, last: str) -> str:

@@ -7,26 +7,15 @@ text; a template would take longer than everything else on the page. Exact value
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from predictions.cards import candidates_of
-from predictions.display import (
-    format_duration,
-    format_duration_range,
-    format_gib,
-    format_number,
-    format_number_range,
-    format_usd,
-    format_usd_range,
-    relative_error,
-)
 from predictions.forecast import ForecastRow, Series
-
-FITS_WORDS = {"yes": "fits", "no": "does not fit", "unknown": "fit unknown"}
+from predictions.row_texts import RowTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +25,6 @@ class BestRow:
     ``row`` is ``None`` where there is no answer; ``note`` then says why.
     """
 
-    number: int
     series: Series
     architecture: str
     place: str
@@ -49,9 +37,9 @@ class BestRow:
     remarks: tuple[str, ...]
 
 
-def make_best_rows(series: Iterable[Series]) -> list[BestRow]:
+def make_best_rows(series: Iterable[Series], texts: Sequence[Sequence[RowTexts]]) -> list[BestRow]:
     """The lines of the main table, in the order of the query."""
-    return [_best_row(number, one) for number, one in enumerate(series, start=1)]
+    return [_best_row(one, texts_of_one) for one, texts_of_one in zip(series, texts)]
 
 
 def source_badge(source: str | None) -> SafeString:
@@ -65,22 +53,22 @@ def source_badge(source: str | None) -> SafeString:
     )
 
 
-def _best_row(number: int, series: Series) -> BestRow:
+def _best_row(series: Series, texts: Sequence[RowTexts]) -> BestRow:
     answered = series.answered
+    texts_by_size = {row.batch_size: words for row, words in zip(answered, texts)}
     best = _best_answer(series)
     machine, device = series.place.machine, series.place.device
     detail = device.name if machine else "device alone"
     notes = _common_notes(series.rows)
     return BestRow(
-        number=number,
         series=series,
         architecture=series.rows[0].architecture,
         place=series.label,
         place_detail=detail,
         row=best,
         note="" if best else (series.rows[0].note or "No answer."),
-        cells=_main_cells(best) if best else mark_safe(""),
-        range_body=_range_body(series.rows, common=notes),
+        cells=_main_cells(best, texts_by_size[best.batch_size]) if best else mark_safe(""),
+        range_body=_range_body(series.rows, texts_by_size, common=notes),
         range_count=len(answered),
         remarks=(*_memory_remark(series), *notes) if best else (),
     )
@@ -104,73 +92,71 @@ def _best_answer(series: Series) -> ForecastRow | None:
 
 def _common_notes(rows: Sequence[ForecastRow]) -> list[str]:
     """What the notes of all rows say, once."""
-    parts = [set((row.note or "").split("; ")) for row in rows]
-    lowered = [{part[:1].lower() + part[1:] for part in note} for note in parts]
-    common = set.intersection(*lowered) if lowered else set()
-    return [part for part in sorted(common) if part]
+    notes = [{_lowered(part) for part in (row.note or "").split("; ")} for row in rows]
+    return sorted(part for part in set.intersection(*notes) if part)
 
 
-def _main_cells(row: ForecastRow) -> SafeString:
-    error, low, high = _interval(row)
-    epoch, total, cost = row.epoch_seconds or 0.0, row.total_seconds or 0.0, row.total_cost_usd
-    usd = (
-        f"<small>{escape(format_usd_range(cost * low, cost * high, error))}</small>"
-        if cost is not None
-        else f"<small>{'no price' if row.machine else 'a device has no price'}</small>"
-    )
-    duration_range = escape(format_duration_range(epoch * low, epoch * high, error))
-    return mark_safe(  # noqa: S308 - every text is escaped
+def _lowered(part: str) -> str:
+    return part[:1].lower() + part[1:]
+
+
+def _main_cells(row: ForecastRow, texts: RowTexts) -> SafeString:
+    usd = texts.cost_range or ("no price" if row.machine else "a device has no price")
+    return mark_safe(  # noqa: S308 - every text is a number or a word of ours
         f'<td data-label="Batch size">{_data(row.batch_size, str(row.batch_size))}</td>'
-        f'<td data-label="Epoch time">{_data(epoch, format_duration(epoch, error))}'
-        f"<small>{duration_range}</small></td>"
-        f'<td data-label="Total time">{_data(total, format_duration(total, error))}</td>'
-        f'<td data-label="Total cost">{_data(cost, format_usd(cost, error))}{usd}</td>'
-        f'<td data-label="Memory">{_data(row.memory_mib, format_gib(row.memory_mib))}'
-        f"<small>{FITS_WORDS[row.fits]}</small></td>"
+        f'<td data-label="Epoch time">{_data(row.epoch_seconds, texts.epoch)}'
+        f"<small>{texts.epoch_range}</small></td>"
+        f'<td data-label="Total time">{_data(row.total_seconds, texts.total)}</td>'
+        f'<td data-label="Total cost">{_data(row.total_cost_usd, texts.cost)}'
+        f"<small>{usd}</small></td>"
+        f'<td data-label="Memory">{_data(row.memory_mib, texts.memory)}'
+        f"<small>{texts.fits}</small></td>"
         f'<td data-label="Source">{source_badge(row.source)}</td>'
     )
 
 
-def _range_body(rows: Sequence[ForecastRow], common: Sequence[str]) -> SafeString:
-    return mark_safe("".join(_range_row(row, common) for row in rows))  # noqa: S308
-
-
-def _range_row(row: ForecastRow, common: Sequence[str]) -> str:
-    if row.iteration_ms is None:
-        batch = "" if row.batch_size is None else str(row.batch_size)
-        return f'<tr><td>{batch}</td><td colspan="8">{escape(row.note or "")}</td></tr>'
-    error, _, _ = _interval(row)
-    cost = row.total_cost_usd
-    note = "; ".join(
-        part
-        for part in (row.note or "").split("; ")
-        if part and part[:1].lower() + part[1:] not in common
+def _range_body(
+    rows: Sequence[ForecastRow],
+    texts: Mapping[int | None, RowTexts],
+    common: Sequence[str],
+) -> SafeString:
+    return mark_safe(  # noqa: S308 - notes are escaped, the rest are numbers and words of ours
+        "".join(
+            _range_row(row, texts[row.batch_size], common)
+            if row.batch_size in texts
+            else _refused_row(row)
+            for row in rows
+        )
     )
+
+
+def _refused_row(row: ForecastRow) -> str:
+    batch = "" if row.batch_size is None else str(row.batch_size)
+    return f'<tr><td>{batch}</td><td colspan="8">{escape(row.note or "")}</td></tr>'
+
+
+def _range_row(row: ForecastRow, texts: RowTexts, common: Sequence[str]) -> str:
     fits = ' class="unfit"' if row.fits == "no" else ""
-    interval = format_number_range(row.iteration_ms_low, row.iteration_ms_high, error)
     return (
         f"<tr{fits}><td>{row.batch_size}</td>"
-        f"<td>{_data(row.iteration_ms, format_number(row.iteration_ms, error))}"
-        f"<small>{interval}</small></td>"
-        f"<td>{_data(row.images_per_second, format_number(row.images_per_second, error))}</td>"
-        f"<td>{escape(row.bound_by or '')}</td>"
-        f"<td>{_data(row.epoch_seconds, format_duration(row.epoch_seconds, error))}</td>"
-        f"<td>{_data(row.total_seconds, format_duration(row.total_seconds, error))}</td>"
-        f"<td>{_data(cost, format_usd(cost, error))}</td>"
-        f"<td>{_data(row.memory_mib, format_gib(row.memory_mib))}"
-        f"<small>{FITS_WORDS[row.fits]}</small></td>"
-        f"<td>{escape(row.source or '')}{f'<small>{escape(note)}</small>' if note else ''}</td>"
-        "</tr>"
+        f"<td>{_data(row.iteration_ms, texts.iteration)}"
+        f"<small>{texts.iteration_range}</small></td>"
+        f"<td>{_data(row.images_per_second, texts.images_per_second)}</td>"
+        f"<td>{row.bound_by or ''}</td>"
+        f"<td>{_data(row.epoch_seconds, texts.epoch)}</td>"
+        f"<td>{_data(row.total_seconds, texts.total)}</td>"
+        f"<td>{_data(row.total_cost_usd, texts.cost)}</td>"
+        f"<td>{_data(row.memory_mib, texts.memory)}<small>{texts.fits}</small></td>"
+        f"<td>{row.source or ''}{_own_note(row, common)}</td></tr>"
     )
 
 
-def _interval(row: ForecastRow) -> tuple[float, float, float]:
-    """The relative error, and both bounds as shares of the value."""
-    assert row.iteration_ms
-    low = row.iteration_ms_low if row.iteration_ms_low is not None else row.iteration_ms
-    high = row.iteration_ms_high if row.iteration_ms_high is not None else row.iteration_ms
-    error = relative_error(row.iteration_ms, row.iteration_ms_low, row.iteration_ms_high)
-    return error, low / row.iteration_ms, high / row.iteration_ms
+def _own_note(row: ForecastRow, common: Sequence[str]) -> str:
+    """What the row's note says beyond that of all rows."""
+    if not row.note:
+        return ""
+    parts = [part for part in row.note.split("; ") if _lowered(part) not in common]
+    return f"<small>{escape('; '.join(parts))}</small>" if parts else ""
 
 
 def _data(value: float | None, text: str) -> str:

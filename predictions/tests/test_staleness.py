@@ -12,6 +12,7 @@ from benchmarking.tests.factories import create_run
 from predictions import tasks
 from predictions.forecast import make_forecast
 from predictions.models import ForecastCurve
+from regression.signals import models_trained
 
 
 @pytest.fixture
@@ -33,6 +34,16 @@ def test_new_timings_mark_the_curves_of_every_machine_with_that_device(
 ):
     with django_capture_on_commit_callbacks(execute=True):
         timings_stored.send(sender=None, machine_id=catalogue["azure-undated"].pk)
+    curve.refresh_from_db()
+    assert curve.is_stale
+    assert sent == [curve.device_id]
+
+
+def test_a_new_model_marks_the_curves_of_its_device(
+    catalogue, curve, sent, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        models_trained.send(sender=None, device_id=curve.device_id, stack_id=1)
     curve.refresh_from_db()
     assert curve.is_stale
     assert sent == [curve.device_id]

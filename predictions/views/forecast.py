@@ -12,12 +12,13 @@ from django.views.decorators.http import conditional_page, require_safe
 
 from predictions.assumptions import make_assumptions, stale_price_sentence
 from predictions.cards import make_answers
-from predictions.charts import make_charts, make_legend
+from predictions.charts import make_charts, make_hover_texts, make_legend
 from predictions.exports import to_csv_text, to_json_text
 from predictions.forecast import Forecast, load_choices, make_forecast
 from predictions.form import example_parameters, make_form
 from predictions.problems import problem_response
 from predictions.query import Choices, QueryError, parse_query
+from predictions.row_texts import texts_of_series
 from predictions.tables import make_best_rows
 
 
@@ -93,13 +94,17 @@ def _refused_page(
 def _answer_context(forecast: Forecast) -> dict[str, Any]:
     answers = make_answers(forecast)
     charts = make_charts(forecast, answers)
+    texts = texts_of_series(forecast.series)
     return {
         "forecast": forecast,
         "answers": answers,
         "charts": charts,
         "legend": make_legend(forecast),
-        "figures": {chart.slug: chart.figure for chart in charts},
-        "best_rows": make_best_rows(forecast.series),
+        "figures": {
+            "charts": {chart.slug: chart.figure for chart in charts},
+            "hover": make_hover_texts(forecast, texts),
+        },
+        "best_rows": make_best_rows(forecast.series, texts),
         "assumptions": make_assumptions(forecast),
         "stale_prices": stale_price_sentence(forecast, timezone.now().date()),
         "query_string": forecast.query.to_query_string(),

@@ -5,7 +5,7 @@
   const section = document.getElementById("charts");
   if (!source || !section || !window.Plotly) return;
 
-  const figures = JSON.parse(source.textContent);
+  const { charts: figures, hover } = JSON.parse(source.textContent);
   const charts = [...section.querySelectorAll(".chart")];
   const tabs = [...section.querySelectorAll('[role="tab"]')];
   const config = { displayModeBar: false, responsive: true };
@@ -30,6 +30,11 @@
   async function draw(chart) {
     const plot = chart.querySelector(".plot");
     const figure = coloured(figures[plot.dataset.figure]);
+    for (const trace of figure.data) {
+      if (trace.text !== undefined) {
+        trace.text = hover[trace.text].map((lines) => lines.replaceAll("\n", "<br>"));
+      }
+    }
     const family = getComputedStyle(document.body).fontFamily;
     figure.layout.font.family = family;
     plot.hidden = false;
