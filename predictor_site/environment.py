@@ -70,12 +70,18 @@ class Environment:
         return value
 
     def folder(self, name: str, *, default: Path) -> Path:
-        """An absolute folder, which need not exist yet."""
+        """An absolute folder to write to, which is made where it does not exist yet."""
         path = Path(self.text(name, str(default))).expanduser()
         if not path.is_absolute():
             raise ImproperlyConfigured(f"{name} must be an absolute path; it is {str(path)!r}")
         if path.exists() and not path.is_dir():
             raise ImproperlyConfigured(f"{name} must be a folder; {str(path)!r} is a file")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ImproperlyConfigured(
+                f"{name}: cannot make the folder {str(path)!r}: {error.strerror}"
+            ) from None
         return path
 
     def hosts(self, name: str, *, default: Sequence[str]) -> list[str]:
@@ -141,6 +147,8 @@ class Environment:
             raise ImproperlyConfigured(f"{name} must look like {hint}; its port is wrong") from None
         if not config.get("NAME"):
             raise ImproperlyConfigured(f"{name} must look like {hint}; it names no database")
+        if scheme == "sqlite":
+            _check_sqlite_file(name, Path(config["NAME"]), hint)
         if scheme != "sqlite" and port == 0:
             raise ImproperlyConfigured(f"{name} must look like {hint}; its port is wrong")
         return config
@@ -171,3 +179,13 @@ class Environment:
         if not re.fullmatch(r"/?[0-9]*", parts.path):
             raise ImproperlyConfigured(f"{name} must be {hint}; its database is not a number")
         return url
+
+
+def _check_sqlite_file(name: str, path: Path, hint: str) -> None:
+    if str(path) == ":memory:":
+        return
+    if not path.is_absolute():
+        # Commands and server would each open a file of their own, depending on where they start.
+        raise ImproperlyConfigured(f"{name} must look like {hint}; its file is not absolute")
+    if not path.parent.is_dir():
+        raise ImproperlyConfigured(f"{name}: there is no folder {str(path.parent)!r}")

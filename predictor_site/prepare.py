@@ -15,6 +15,7 @@ import django
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 
 # Parts of installed packages that no page here loads; compressing them takes most of the time.
 UNUSED_STATIC_FILES = ["redoc", "rest_framework", "htmax-4*"]
@@ -61,7 +62,7 @@ def load_shipped_data() -> None:
 
 
 def main() -> int:
-    """Run every step and print what it does; the exit code is 1 where one of them fails."""
+    """Run every step; 1 where one fails, 2 where a setting is wrong, with one line that says why."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "predictor_site.settings")
     try:
         django.setup()
@@ -74,8 +75,11 @@ def main() -> int:
             print(f"{title} ...", flush=True)
             step()
             print(f"  done in {time.perf_counter() - started:.1f} s", flush=True)
-    except (CommandError, ImproperlyConfigured) as error:
+    except ImproperlyConfigured as error:
         print(f"script/setup: {error}", file=sys.stderr)
+        return 2
+    except (CommandError, OperationalError) as error:
+        print(f"script/setup: {str(error).strip()}", file=sys.stderr)
         return 1
     return 0
 

@@ -18,7 +18,6 @@ environment = Environment()
 
 # Everything that an installation writes: database, queue, secret key, runs of the probe.
 VAR_DIR = environment.folder("EPOCHCAST_VAR_DIR", default=BASE_DIR / "var")
-VAR_DIR.mkdir(parents=True, exist_ok=True)
 
 DEBUG = environment.boolean("DEBUG", default=False)
 ALLOWED_HOSTS = environment.hosts("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])

@@ -35,7 +35,7 @@ def origins(environment: Environment) -> list[str]:
 
 
 def folder(environment: Environment) -> Path:
-    return environment.folder("VAR", default=Path("/default"))
+    return environment.folder("VAR", default=Path("/dev/null"))
 
 
 def database(environment: Environment) -> dict[str, Any]:
@@ -90,6 +90,12 @@ def broker(environment: Environment) -> str:
         ("VAR", "var", folder, "VAR must be an absolute path; it is 'var'"),
         ("VAR", "/dev/null", folder, "VAR must be a folder; '/dev/null' is a file"),
         (
+            "VAR",
+            "/dev/null/var",
+            folder,
+            "VAR: cannot make the folder '/dev/null/var': Not a directory",
+        ),
+        (
             "DATABASE_URL",
             "mysql://root@localhost/epochcast",
             database,
@@ -102,6 +108,19 @@ def broker(environment: Environment) -> str:
             database,
             "DATABASE_URL must look like sqlite:////absolute/file or "
             "postgres://user:password@host:5432/database; its scheme is 'epochcast'",
+        ),
+        (
+            "DATABASE_URL",
+            "sqlite:///db.sqlite3",
+            database,
+            "DATABASE_URL must look like sqlite:////absolute/file or "
+            "postgres://user:password@host:5432/database; its file is not absolute",
+        ),
+        (
+            "DATABASE_URL",
+            "sqlite:////nowhere/at/all/db.sqlite3",
+            database,
+            "DATABASE_URL: there is no folder '/nowhere/at/all'",
         ),
         (
             "DATABASE_URL",
@@ -176,7 +195,6 @@ def test_a_wrong_value_is_refused(name: str, value: str, reader: Reader, message
         ("ALLOWED_HOSTS", "[::1], .a.example", hosts, ["[::1]", ".a.example"]),
         ("CSRF_TRUSTED_ORIGINS", "", origins, []),
         ("CSRF_TRUSTED_ORIGINS", "http://a:8000", origins, ["http://a:8000"]),
-        ("VAR", "", folder, Path("/default")),
         ("CELERY_BROKER_URL", "", broker, "filesystem://"),
         (
             "CELERY_BROKER_URL",
@@ -202,12 +220,16 @@ def test_a_database_address_becomes_its_parts() -> None:
     }
 
 
-def test_an_sqlite_file_is_found_by_its_absolute_path() -> None:
-    config = database(Environment({"DATABASE_URL": "sqlite:////data/epochcast.sqlite3"}))
-    assert (config["ENGINE"], config["NAME"]) == (
-        "django.db.backends.sqlite3",
-        "/data/epochcast.sqlite3",
-    )
+def test_an_sqlite_file_is_found_by_its_absolute_path(tmp_path: Path) -> None:
+    path = tmp_path / "epochcast.sqlite3"
+    config = database(Environment({"DATABASE_URL": f"sqlite:///{path}"}))
+    assert (config["ENGINE"], config["NAME"]) == ("django.db.backends.sqlite3", str(path))
+
+
+def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "var"
+    assert folder(Environment({"VAR": str(path)})) == path
+    assert path.is_dir()
 
 
 def test_a_refusal_does_not_show_the_password() -> None:

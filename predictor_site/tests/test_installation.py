@@ -110,6 +110,22 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
+def test_preparing_names_a_database_that_does_not_answer(tmp_path: Path) -> None:
+    address = f"postgres://nobody@127.0.0.1:{free_port()}/nothing"
+    result = subprocess.run(
+        [sys.executable, "-m", "predictor_site.prepare"],
+        cwd=settings.BASE_DIR,
+        env=bare_environment(tmp_path, DATABASE_URL=address),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert result.stderr.startswith("script/setup: connection to server at")
+    assert "Traceback" not in result.stderr
+
+
 def test_preparing_again_changes_nothing(installation: Path) -> None:
     script = (
         "import django; django.setup();"
