@@ -147,10 +147,14 @@ def cleaning(step: Step) -> float:
 
 
 def _stop(step: Step) -> float:
-    asked = step.host_job.state.setdefault("stop_asked_at", step.now.isoformat())
-    force = step.now - datetime.fromisoformat(asked) > STOP_GRACE
-    step.host.stop(step.host_job, force=force)
-    step.write()
+    """Ask the probe to end, once, for a second signal may hit it while it ends; then force it."""
+    asked = step.host_job.state.get("stop_asked_at")
+    if asked is None:
+        step.host.stop(step.host_job, force=False)
+        step.host_job.state["stop_asked_at"] = step.now.isoformat()
+        step.write()
+    elif step.now - datetime.fromisoformat(asked) > STOP_GRACE:
+        step.host.stop(step.host_job, force=True)
     return STOP_POLL_SECONDS
 
 

@@ -35,7 +35,6 @@ ASK_ABOVE_SECONDS = 600.0
 LEASE_SECONDS = 15.0
 POLL_SECONDS = 1.0
 INTERRUPTED_EXIT_CODE = 130
-PROGRESS_FIELDS = ("state", "stored_count", "failed_count", "current_work")
 
 
 class Command(BaseCommand):
