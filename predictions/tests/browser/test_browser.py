@@ -1,0 +1,180 @@
+"""The site in a real browser. The names say which promise to its users each test keeps."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+COMPARISON = (
+    "/?architecture=resnet50&architecture=mobilenet_v2&machine=reference-cpu"
+    "&machine=aws-p4d.24xlarge&machine=aws-g4dn.xlarge&epochs=9&batch_sizes=1-8,16,256"
+)
+PAGES = [
+    "/",
+    "/machines/",
+    "/machines/reference-cpu/",
+    "/architectures/",
+    "/architectures/resnet50/224/",
+    "/accuracy/",
+    "/method/",
+    "/no-such-page/",
+    "/?architecture=resnet5&machine=reference-cpu&epochs=0",
+]
+
+
+def test_a_chart_is_drawn_the_console_is_clean_and_nothing_leaves_the_host(visit):
+    window = visit()
+    window.open_with_chart(COMPARISON)
+    page = window.page
+    assert page.locator(".chart:visible").count() == 1
+    assert page.locator(".plot:visible .scatterlayer .trace").count() == 12
+    for tab, title in (("Cost", "Cost over batch size"), ("Time against cost",) * 2):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        page.wait_for_selector(f'.plot[aria-label="{title}"] .main-svg')
+        assert page.locator(".chart:visible h3").inner_text() == title
+    assert page.url.endswith("#time-cost")
+    assert window.messages == []
+    assert window.foreign_addresses == []
+
+
+def test_u1_any_view_is_a_url(visit):
+    window = visit()
+    window.open_with_chart("/?architecture=resnet50&machine=reference-cpu")
+    page = window.page
+    page.get_by_label("Epochs").fill("90")
+    page.locator(".picker summary").nth(1).click()
+    page.get_by_label("Search machines").fill("g4dn")
+    page.get_by_role("checkbox", name="aws-g4dn.xlarge").check()
+    page.get_by_role("button", name="Forecast").click()
+    page.wait_for_url("**epochs=90**")
+    assert page.url == (
+        f"{window.base}/?architecture=resnet50&epochs=90&machine=reference-cpu"
+        "&machine=aws-g4dn.xlarge"
+    ) or page.url == (
+        f"{window.base}/?architecture=resnet50&epochs=90&machine=aws-g4dn.xlarge"
+        "&machine=reference-cpu"
+    )
+    assert page.locator(".best > tbody").count() == 2
+
+
+def test_u2_the_csv_that_the_page_offers_has_the_rows_of_its_json(visit, tmp_path: Path):
+    window = visit(accept_downloads=True)
+    window.open(COMPARISON)
+    with window.page.expect_download() as download:
+        window.page.get_by_role("link", name="CSV").click()
+    file = tmp_path / "rows.csv"
+    download.value.save_as(file)
+    path = window.page.get_by_role("link", name="JSON").get_attribute("href")
+    rows = json.loads(window.page.request.get(window.base + path).text())["rows"]
+    with file.open(newline="", encoding="utf-8") as lines:
+        read = list(csv.DictReader(lines))
+    assert [(line["architecture"], line["machine"], line["batch_size"]) for line in read] == [
+        (row["architecture"], row["machine"], str(row["batch_size"])) for row in rows
+    ]
+    assert [line["epoch_seconds"] for line in read] == [
+        "" if row["epoch_seconds"] is None else repr(row["epoch_seconds"]) for row in rows
+    ]
+
+
+def test_u3_the_table_sorts_and_what_has_no_answer_stays_below(visit):
+    window = visit()
+    window.open(
+        "/?architecture=resnet50&machine=aws-g4dn.xlarge&machine=aws-p4d.24xlarge"
+        "&machine=reference-cpu&precision=amp"
+    )
+    page = window.page
+    heading = page.get_by_role("button", name="Total cost")
+    heading.click()
+
+    def order() -> list[str]:
+        names = page.locator(".best > tbody > tr > th").all_inner_texts()
+        return [name.splitlines()[0] for name in names]
+
+    assert order() == ["aws-g4dn.xlarge", "aws-p4d.24xlarge", "reference-cpu"]
+    heading.click()
+    assert order() == ["aws-p4d.24xlarge", "aws-g4dn.xlarge", "reference-cpu"]
+    assert page.locator('th[aria-sort="descending"]').inner_text().startswith("Total cost")
+
+
+def test_u6_without_javascript_the_table_and_the_form_are_there(visit):
+    window = visit(java_script_enabled=False)
+    window.open("/?architecture=resnet50&machine=reference-cpu&examples=50000")
+    page = window.page
+    assert page.locator(".range tbody tr").count() == 9
+    assert page.locator(".range tbody tr").first.is_visible()
+    assert page.get_by_role("link", name="Link to this forecast").is_visible()
+    assert not page.get_by_role("button", name="Copy link").is_visible()
+    page.get_by_label("Epochs").fill("3")
+    page.get_by_role("button", name="Forecast").click()
+    page.wait_for_url("**epochs=3**")
+    assert "All 9 batch sizes" in page.locator(".best summary").inner_text()
+
+
+def test_u8_everything_works_by_keyboard(visit):
+    window = visit()
+    window.open_with_chart("/?architecture=resnet50&machine=reference-cpu")
+    page = window.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.locator(".picker summary").first.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type("mobile")
+    assert page.locator(".picker-panel label:visible").count() == 1
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    page.keyboard.press("Escape")
+    assert page.locator(".picker .chosen").first.inner_text() == "2 CNNs"
+    page.locator('[role="tab"][aria-selected="true"]').focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.textContent") == "Cost"
+    assert page.locator(".chart:visible h3").inner_text() == "Cost over batch size"
+
+
+def test_bad_input_stands_beside_its_field(visit):
+    window = visit()
+    window.open("/?architecture=resnet50&machine=reference-cpu&epochs=0")
+    field = window.page.get_by_label("Epochs")
+    assert field.get_attribute("aria-invalid") == "true"
+    described = field.get_attribute("aria-describedby")
+    assert window.page.locator(f"#{described}").inner_text() == (
+        "Epochs must be a whole number from 1 to 100,000 (got '0')."
+    )
+
+
+@pytest.mark.parametrize("path", [*PAGES, COMPARISON])
+def test_u8_no_page_is_wider_than_a_phone(visit, path):
+    window = visit(viewport={"width": 360, "height": 740}, color_scheme="dark")
+    window.open(path)
+    assert window.page.evaluate("document.documentElement.scrollWidth") == 360
+    assert window.foreign_addresses == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", [*PAGES, COMPARISON])
+def test_u8_axe_finds_nothing_serious(visit, path, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    window = visit(color_scheme=scheme)
+    window.open(path)
+    if window.page.locator(".plot").count():
+        window.page.wait_for_selector(".plot .main-svg")
+    found = Axe().run(window.page).response["violations"]
+    serious = [
+        (one["id"], [node["html"] for node in one["nodes"]][:3])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+def test_api_docs_load_nothing_from_elsewhere(visit):
+    window = visit()
+    window.open("/api/docs/")
+    window.page.wait_for_selector(".opblock")
+    assert window.foreign_addresses == []
+    assert [text for text in window.messages if "Content Security Policy" in text] == []
