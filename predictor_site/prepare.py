@@ -62,7 +62,7 @@ def load_shipped_data() -> None:
 
 
 def main() -> int:
-    """Run every step; 1 where one fails, 2 where a setting is wrong, with one line that says why."""
+    """Run every step; 1 where one fails, 2 where a setting is wrong, and one line says why."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "predictor_site.settings")
     try:
         django.setup()
