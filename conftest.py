@@ -86,6 +86,15 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say why a run without a failed test fails."""
+    skipped = len(terminalreporter.stats.get("skipped", []))
+    if skipped and config.getoption("--fail-on-skip"):
+        terminalreporter.write_line(f"--fail-on-skip: {skipped} skipped tests count as failed")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def settings_for_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Plain static files (nothing was collected), quick passwords, a working folder of its own.
