@@ -68,7 +68,8 @@ def iteration_curve(
     answer = answer_from_timings(architecture.pk, network, place, wanted)
     if not answer.points and device.kind == Device.Kind.CUDA:
         answer = answer_from_specification(network, place, wanted)
-    need = memory_need(network, place, sizes)
+    measured = [size for size, point in answer.points.items() if point.source is Source.MEASURED]
+    need = memory_need(architecture.pk, network, place, sizes, max(measured, default=0))
     return _to_curve(network, sizes, answer, need)
 
 

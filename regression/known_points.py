@@ -55,7 +55,8 @@ def answer_from_timings(
         if optimizer is place.optimizer
     }
     regressed: Mapping[int, IterationPoint] = {}
-    sums = complete_sums(network, {size for _, size, _ in layer_times}, layer_times)
+    trainable = {size for _, size, _ in layer_times if size >= network.minimum_batch_size}
+    sums = complete_sums(network, trainable, layer_times)
     if trained is not None and fitted is not None and sums:
         measured_sgd = {
             size: timing

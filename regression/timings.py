@@ -21,7 +21,7 @@ from benchmarking.models import (
     LayerTiming,
     MeasurementRun,
 )
-from benchmarking.specs import Optimizer, Pass, summarize_samples
+from benchmarking.specs import Optimizer, Pass, Precision, summarize_samples
 from regression.convolution import LayerTimes
 
 
@@ -106,12 +106,14 @@ def load_iterations(
     }
 
 
-def load_failed_batch(*, machine_id: int, stack_id: int, architecture_id: int) -> int | None:
+def smallest_failed_batch(
+    *, machine_id: int, architecture_id: int, precision: Precision
+) -> int | None:
     """The smallest batch size that ran out of memory on a machine; ``None`` where none did."""
     return (
         FailedTiming.objects.filter(
             run__machine_id=machine_id,
-            run__stack_id=stack_id,
+            run__stack__precision=precision.value,
             architecture_id=architecture_id,
             kind=FailedTiming.Kind.OUT_OF_MEMORY,
         )

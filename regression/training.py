@@ -86,16 +86,22 @@ def train(machine: Machine, stack: SoftwareStack) -> TrainedModel:
         return same.get()
     evaluation = evaluate(rows)
     fitted = IterationModel(rows.kind).fit(rows.table, rows.iteration_ms, rows.mega_multiply_add_ms)
-    return _store(machine, stack, fitted, evaluation, counts)
+    return store_model(machine, stack, fitted, evaluation, **counts)
 
 
-def _store(
+def store_model(
     machine: Machine,
     stack: SoftwareStack,
     fitted: IterationModel,
     evaluation: Evaluation,
-    counts: dict[str, int],
+    *,
+    layer_timing_count: int,
+    iteration_timing_count: int,
 ) -> TrainedModel:
+    """Store a fitted model as the active one of its machine and stack, with its report.
+
+    Sends ``models_trained`` once that is committed.
+    """
     rows = evaluation.training_set
     report = evaluation.report(
         machine=machine.slug, device=machine.device.slug, stack=stack.to_spec().label
@@ -123,7 +129,8 @@ def _store(
                 "booster": fitted.booster_bytes(),
                 "interval_errors": evaluation.intervals.to_json(),
                 "metrics": {**report, "by_cnn_mape": evaluation.by_network()},
-                **counts,
+                "layer_timing_count": layer_timing_count,
+                "iteration_timing_count": iteration_timing_count,
             },
         )
         store_report(machine, stack, rows.data_hash(), report)
