@@ -14,7 +14,8 @@ from regression.models import Evaluation, TrainedModel
 class AccuracyLine:
     """The accuracy on one machine; errors in percent, ``None`` where not known.
 
-    ``coverage`` is the share of points inside their interval, aimed at ``nominal``.
+    ``coverage`` is the share of points inside their interval, aimed at ``nominal``; its own
+    ``low`` and ``high`` say how sure that is with so many CNNs.
     """
 
     machine: str
@@ -30,6 +31,9 @@ class AccuracyLine:
     run_variability_pct: float | None
     nominal_pct: float | None
     coverage_pct: float | None
+    coverage_low_pct: float | None
+    coverage_high_pct: float | None
+    mean_width_pct: float | None
     model_version: str
     evaluated_at: datetime
 
@@ -66,6 +70,9 @@ def _line(evaluation: Evaluation, version: str) -> AccuracyLine:
         run_variability_pct=report.get("run_variability_pct"),
         nominal_pct=_percent(interval.get("nominal")),
         coverage_pct=_percent(interval.get("coverage")),
+        coverage_low_pct=_percent(interval.get("coverage_low")),
+        coverage_high_pct=_percent(interval.get("coverage_high")),
+        mean_width_pct=interval.get("mean_width_pct"),
         model_version=version,
         evaluated_at=evaluation.evaluated_at,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from predictions.advice import Candidate
-from predictions.cards import Answer
+from predictions.cards import Answer, Card
 from predictions.display import format_duration
 from predictions.forecast import Forecast, ForecastRow, Series
 from predictions.row_texts import RowTexts
@@ -154,7 +154,10 @@ def _epoch_time_chart(
         title="Epoch time over batch size",
         summary=_summary(f"{_count(len(drawn), 'curve')}; lower is faster.", winners),
         figure={
-            "data": _curves(drawn, names, "epoch_seconds"),
+            "data": [
+                *_curves(drawn, names, "epoch_seconds"),
+                *_winner_trace("fastest", [answer.cards[0] for answer in answers], "epoch_seconds"),
+            ],
             "layout": layout,
         },
     )
@@ -181,7 +184,15 @@ def _cost_chart(
         tab="Cost",
         title="Cost over batch size",
         summary=_summary(f"{_count(len(priced), 'curve')}; lower is cheaper.", winners),
-        figure={"data": _curves(priced, names, "total_cost_usd"), "layout": layout},
+        figure={
+            "data": [
+                *_curves(priced, names, "total_cost_usd"),
+                *_winner_trace(
+                    "cheapest", [answer.cards[1] for answer in answers], "total_cost_usd"
+                ),
+            ],
+            "layout": layout,
+        },
     )
 
 
@@ -281,6 +292,29 @@ def _point_trace(series: Series, names: _Names, x_key: str, y_key: str) -> dict[
         "text": name.position,
         "hovertemplate": f"<b>{name.label}</b><br>%{{text}}<extra></extra>",
     }
+
+
+def _winner_trace(word: str, cards: Sequence[Card], key: str) -> list[dict[str, Any]]:
+    """A ring around the point that wins, one for each CNN."""
+    rows = [card.row for card in cards if card.row is not None]
+    if not rows:
+        return []
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": word,
+            "hoverinfo": "skip",
+            "x": [row.batch_size for row in rows],
+            "y": [_short(getattr(row, key)) for row in rows],
+            "marker": {
+                "size": 17,
+                "symbol": "circle-open",
+                "color": "@ink",
+                "line": {"width": 2, "color": "@ink"},
+            },
+        }
+    ]
 
 
 def _front_trace(front: Sequence[Candidate]) -> dict[str, Any]:

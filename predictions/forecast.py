@@ -214,9 +214,9 @@ def _load_prices(query: ForecastQuery, machines: Sequence[Machine]) -> dict[str,
     chosen = {}
     for machine in machines:
         region = region_for(machine, query.region, regions.get(machine.provider, ()))
-        price = choose_price(quoted.get(machine.pk, []), query.price, region)
-        if price is not None:
-            chosen[machine.slug] = price
+        best = choose_price(quoted.get(machine.pk, []), query.price, region)
+        if best is not None:
+            chosen[machine.slug] = best
     return chosen
 
 

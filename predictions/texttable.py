@@ -83,11 +83,12 @@ def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _note_lines(rows: Sequence[ForecastRow]) -> Iterator[str]:
-    """Each note once, with the batch sizes that it belongs to where it is not for all."""
+    """Each part of a note once, with the batch sizes it belongs to where it is not for all."""
     sizes_of: dict[str, list[str]] = {}
     for row in rows:
-        if row.note:
-            sizes_of.setdefault(row.note, []).append(str(row.batch_size))
+        for part in (row.note or "").split("; "):
+            if part:
+                sizes_of.setdefault(part[0].upper() + part[1:], []).append(str(row.batch_size))
     for note, sizes in sizes_of.items():
         where = "" if len(sizes) == len(rows) else f"Batch {', '.join(sizes)}: "
         yield from textwrap.wrap(f"{where}{note}.", WIDTH)

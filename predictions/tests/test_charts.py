@@ -41,7 +41,7 @@ def test_plotly_accepts_every_figure(compared):
 
 def test_points_are_those_of_the_rows(compared):
     forecast, (epoch_time, *_) = compared
-    points = [trace for trace in epoch_time.figure["data"] if "markers" in trace["mode"]]
+    points = [trace for trace in epoch_time.figure["data"] if trace["mode"] == "lines+markers"]
     assert len(points) == 6
     for trace, series in zip(points, forecast.series):
         assert trace["x"] == [row.batch_size for row in series.answered]
@@ -50,21 +50,30 @@ def test_points_are_those_of_the_rows(compared):
 
 def test_shape_says_the_source_and_hollow_that_it_does_not_fit(compared):
     _, (epoch_time, *_) = compared
-    symbols = [t["marker"]["symbol"] for t in epoch_time.figure["data"] if "marker" in t]
+    symbols = [t["marker"]["symbol"] for t in epoch_time.figure["data"] if "text" in t]
     assert symbols[0] == ["circle", "circle", "circle", "diamond-open", "diamond-open"]
     assert symbols[1] == ["triangle-up"] * 4 + ["triangle-up-open"]
-    dashes = [t["line"]["dash"] for t in epoch_time.figure["data"] if "marker" in t]
+    dashes = [t["line"]["dash"] for t in epoch_time.figure["data"] if "text" in t]
     assert dashes[:2] == ["solid", "dash"]
 
 
 def test_an_unpriced_machine_has_no_place_in_the_cost_charts(compared):
     _, (_, cost, _) = compared
-    names = {trace["name"] for trace in cost.figure["data"]}
+    names = {trace["name"] for trace in cost.figure["data"] if "text" in trace}
     assert names == {
         f"{cnn} · {machine}"
         for cnn in ("resnet50", "mobilenet_v2")
         for machine in ("reference-cpu", "aws-g4dn.xlarge")
     }
+
+
+def test_a_ring_marks_what_wins(compared):
+    forecast, (epoch_time, cost, _) = compared
+    for chart, position, key in ((epoch_time, 0, "epoch_seconds"), (cost, 1, "total_cost_usd")):
+        ring = chart.figure["data"][-1]
+        winners = [answer.cards[position].row for answer in make_answers(forecast)]
+        assert ring["x"] == [row.batch_size for row in winners]
+        assert ring["y"] == pytest.approx([getattr(row, key) for row in winners], rel=1e-4)
 
 
 def test_memory_ends_at_a_dotted_line(ask):

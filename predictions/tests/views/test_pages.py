@@ -102,12 +102,18 @@ class TestAccuracy:
                 "unseen_cnn": {"mape": 5.31, "median_ape": 3.74, "p90_ape": 11.8},
                 "unseen_family": {"mape": 6.6, "median_ape": 5.0, "p90_ape": 14.0},
                 "paper_method": {"unseen_cnn": {"mape": 16.2}},
-                "interval": {"nominal": 0.8, "coverage": 0.782},
+                "interval": {
+                    "nominal": 0.8,
+                    "coverage": 0.782,
+                    "coverage_low": 0.67,
+                    "coverage_high": 0.91,
+                    "mean_width_pct": 13.3,
+                },
             },
         )
         text = text_of(client.get("/accuracy/"))
         for shown in ("45", "270 points", "5.3 %", "3.7 %", "11.8 %", "6.6 %", "16.2 %", "78 %",
-                      "aim 80 %", "1.3 %", "2026-11-29"):  # fmt: skip
+                      "67 to 91 %, aim 80 %", "13 % wide", "1.3 %", "2026-11-29"):  # fmt: skip
             assert shown in text
 
 
