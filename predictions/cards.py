@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarking.models import Machine
 from predictions.advice import Advice, Candidate, Pick, advise
@@ -32,6 +33,17 @@ class Card:
     interval: str = ""
     other_figure: str = ""
     row: ForecastRow | None = None
+    equal_batch_sizes: tuple[int, ...] = ()
+    equal_places: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as the API gives it: the winning row, its equals, and why."""
+        return {
+            "row": self.row.to_json() if self.row else None,
+            "equal_batch_sizes": list(self.equal_batch_sizes),
+            "equal_places": list(self.equal_places),
+            "why": self.why,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,26 @@ class Answer:
     cards: tuple[Card, Card, Card]
     advice: Advice
     remarks: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The three answers and the Pareto front, from fast to cheap, as the API gives them."""
+        fastest, cheapest, trade_off = self.cards
+        return {
+            "architecture": self.architecture,
+            "fastest": fastest.to_json(),
+            "cheapest": cheapest.to_json(),
+            "trade_off": trade_off.to_json(),
+            "front": [
+                {
+                    "place": candidate.place,
+                    "batch_size": candidate.batch_size,
+                    "total_seconds": candidate.seconds,
+                    "total_cost_usd": candidate.usd,
+                }
+                for candidate in self.advice.front
+            ],
+            "remarks": list(self.remarks),
+        }
 
 
 def make_answers(forecast: Forecast) -> list[Answer]:
@@ -129,7 +161,7 @@ def _fastest_card(pick: Pick | None, by_label: dict[str, Series]) -> Card:
     ]
     return _card(
         "Fastest",
-        winner,
+        pick,
         by_label,
         figure=format_duration(winner.seconds, error),
         interval=format_duration_range(winner.seconds_low, winner.seconds_high, error),
@@ -148,7 +180,7 @@ def _cheapest_card(pick: Pick | None, by_label: dict[str, Series]) -> Card:
     equals = [f"{rival.place} at {format_usd(rival.usd, error)}" for rival in pick.equal_places]
     return _card(
         "Cheapest",
-        winner,
+        pick,
         by_label,
         figure=format_usd(winner.usd, error),
         interval=format_usd_range(winner.usd_low, winner.usd_high, error),
@@ -165,7 +197,7 @@ def _trade_off_card(advice: Advice, by_label: dict[str, Series]) -> Card:
     error = relative_error(winner.seconds, winner.seconds_low, winner.seconds_high)
     return _card(
         "Best trade-off",
-        winner,
+        pick,
         by_label,
         figure=f"{format_duration(winner.seconds, error)} · {format_usd(winner.usd, error)}",
         interval=format_usd_range(winner.usd_low, winner.usd_high, error),
@@ -176,7 +208,7 @@ def _trade_off_card(advice: Advice, by_label: dict[str, Series]) -> Card:
 
 def _card(
     title: str,
-    winner: Candidate,
+    pick: Pick,
     by_label: dict[str, Series],
     *,
     figure: str,
@@ -184,6 +216,7 @@ def _card(
     other_figure: str,
     why: str,
 ) -> Card:
+    winner = pick.winner
     rows = by_label[winner.place].answered
     return Card(
         title=title,
@@ -194,6 +227,8 @@ def _card(
         interval=interval,
         other_figure=other_figure,
         row=next(row for row in rows if row.batch_size == winner.batch_size),
+        equal_batch_sizes=pick.equal_batch_sizes,
+        equal_places=tuple(rival.place for rival in pick.equal_places),
     )
 
 

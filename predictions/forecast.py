@@ -251,6 +251,9 @@ def _make_series(
     if curve is None:
         note = _refusal(query, slug, architecture, place)
         return Series(architecture, place, price, (replace(frame, note=note),))
+    if not any(curve.points["iteration_ms"]):
+        row = replace(frame, note=_not_covered_note(curve, _place_notes(query, place, price)))
+        return Series(architecture, place, price, (row,), largest_batch=curve.largest_batch)
     jumps = _jumps(curve)
     rows = tuple(_scaled_rows(query, frame, curve, jumps, _place_notes(query, place, price)))
     return Series(
@@ -270,6 +273,14 @@ def _refusal(
         return f"The layers of {slug} are not known at {query.image_size} px"
     has = " and ".join(precision.value for precision in place.device.to_spec().precisions)
     return f"{place.device.name} has no {query.precision}: it has {has}"
+
+
+def _not_covered_note(curve: ForecastCurve, place_notes: Sequence[str]) -> str | None:
+    """Why a whole curve has no time, and what is known all the same: where memory ends."""
+    why = next((note for note in reversed(curve.points["notes"]) if note), "no time is known")
+    largest = curve.largest_batch
+    memory = f"memory would end at batch {largest}" if largest is not None else None
+    return _sentence([why, memory, *place_notes])
 
 
 def _jumps(curve: ForecastCurve) -> set[int]:

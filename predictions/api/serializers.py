@@ -65,6 +65,46 @@ class ForecastSerializer(serializers.Serializer):
     rows = ForecastRowSerializer(many=True)
 
 
+class ChoiceSerializer(serializers.Serializer):
+    """One answer: the winning row (``null`` where nothing may win) and its equals."""
+
+    row = ForecastRowSerializer(allow_null=True)
+    equal_batch_sizes = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Same within the error, winner included."
+    )
+    equal_places = serializers.ListField(
+        child=serializers.CharField(), help_text="Same within the error, best first."
+    )
+    why = serializers.CharField()
+
+
+class FrontPointSerializer(serializers.Serializer):
+    """A choice that nothing beats in both time and cost."""
+
+    place = serializers.CharField()
+    batch_size = serializers.IntegerField()
+    total_seconds = serializers.FloatField()
+    total_cost_usd = serializers.FloatField()
+
+
+class AnswerSerializer(serializers.Serializer):
+    """The answers for one CNN."""
+
+    architecture = serializers.CharField()
+    fastest = ChoiceSerializer()
+    cheapest = ChoiceSerializer()
+    trade_off = ChoiceSerializer()
+    front = FrontPointSerializer(many=True)
+    remarks = serializers.ListField(child=serializers.CharField())
+
+
+class AdviceSerializer(serializers.Serializer):
+    """The query and its answers, one for each CNN."""
+
+    query = ForecastQuerySerializer()
+    answers = AnswerSerializer(many=True)
+
+
 class ProblemSerializer(serializers.Serializer):
     """Problem details (RFC 9457)."""
 

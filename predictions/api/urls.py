@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from predictions.api.views import (
+    AdviceView,
     ArchitectureList,
     DeviceList,
     EvaluationList,
@@ -15,6 +16,7 @@ from predictions.api.views import (
 
 urlpatterns = [
     path("predictions/", PredictionsView.as_view(), name="api-predictions"),
+    path("advice/", AdviceView.as_view(), name="api-advice"),
     path("architectures/", ArchitectureList.as_view(), name="api-architectures"),
     path("devices/", DeviceList.as_view(), name="api-devices"),
     path("machines/", MachineList.as_view(), name="api-machines"),

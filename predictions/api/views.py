@@ -16,6 +16,7 @@ from rest_framework.views import APIView, exception_handler
 
 from benchmarking.models import Architecture, Device, Machine, Price
 from predictions.api.serializers import (
+    AdviceSerializer,
     ArchitectureSerializer,
     DeviceSerializer,
     EvaluationSerializer,
@@ -24,6 +25,7 @@ from predictions.api.serializers import (
     PriceSerializer,
     ProblemSerializer,
 )
+from predictions.cards import make_answers
 from predictions.forecast import load_choices, make_forecast
 from predictions.problems import CONTENT_TYPE, problem_document
 from predictions.query import (
@@ -106,6 +108,24 @@ class PredictionsView(ProblemDetails, APIView):
         """Iteration time, epoch time and cost over batch size, with interval and source."""
         query = parse_query(raw_parameters(request.query_params), load_choices())
         return Response(make_forecast(query).to_json())
+
+
+@method_decorator(conditional_page, name="dispatch")
+class AdviceView(ProblemDetails, APIView):
+    """Fastest, cheapest and best trade-off for the query string of the page."""
+
+    @extend_schema(
+        operation_id="advice",
+        parameters=FORECAST_PARAMETERS,
+        responses={200: AdviceSerializer, (400, CONTENT_TYPE): ProblemSerializer},
+    )
+    def get(self, request: Request) -> Response:
+        """The cards of the page: winners, what cannot be told apart from them, and why."""
+        query = parse_query(raw_parameters(request.query_params), load_choices())
+        answers = make_answers(make_forecast(query))
+        return Response(
+            {"query": query.to_json(), "answers": [answer.to_json() for answer in answers]}
+        )
 
 
 class ArchitectureList(ProblemDetails, generics.ListAPIView):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from django.db import connection
@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from benchmarking.models import Architecture, Price
 from benchmarking.tests.factories import create_price
+from predictions import curves
 from predictions.forecast import (
     ROW_KEYS,
     ForecastRow,
@@ -18,6 +19,7 @@ from predictions.forecast import (
     make_forecast,
 )
 from predictions.query import BATCH_SIZE_LADDER, QueryError
+from predictions.tests.fakes import fake_curve
 
 KEYS_OF_THE_DESIGN = """
     architecture machine device precision image_size batch_size
@@ -173,6 +175,29 @@ class TestSeveral:
         }
         assert [row.machine for row in answered] == ["aws-p4d.24xlarge"] * 2
         assert all(row.iteration_ms for row in answered)
+
+    def test_a_machine_that_nothing_is_known_of_gets_one_empty_row(self, ask, monkeypatch):
+        def refuse(architecture, place, precision, optimizer, batch_sizes):
+            curve = fake_curve(architecture, place, precision, optimizer, batch_sizes)
+            nothing = [None] * len(batch_sizes)
+            return replace(
+                curve,
+                iteration_ms=nothing,
+                low_ms=nothing,
+                high_ms=nothing,
+                sources=nothing,
+                notes=["Not covered: 53 of 53 layers have no timings."] * len(batch_sizes),
+            )
+
+        monkeypatch.setattr(curves, "compute_curve", refuse)
+        (row,) = forecast_rows(
+            ask(architecture="resnet50", machine="reference-cpu", batch_sizes="1-64")
+        )
+        assert (row.batch_size, row.iteration_ms, row.total_cost_usd) == (None, None, None)
+        assert row.note == (
+            "Not covered: 53 of 53 layers have no timings; memory would end at batch 64; "
+            "the price is notional: that of a comparable machine"
+        )
 
     def test_the_default_precision_is_resolved_per_device(self, ask):
         rows = forecast_rows(

@@ -94,3 +94,28 @@ def test_the_documentation_loads_nothing_from_elsewhere(client, db):
     page = client.get("/api/docs/").content.decode()
     assert "swagger-ui" in page
     assert "https://" not in page and "http://" not in page
+
+
+def test_advice_gives_the_answers_of_the_page(get):
+    answer = get(
+        "advice/?architecture=resnet50&machine=aws-g4dn.xlarge&machine=aws-p4d.24xlarge"
+        "&machine=gcp-unpriced&batch_sizes=8,64"
+    )
+    (advice,) = answer["answers"]
+    assert answer["query"]["batch_sizes"] == [8, 64]
+    assert (advice["fastest"]["row"]["machine"], advice["fastest"]["row"]["batch_size"]) == (
+        "aws-p4d.24xlarge",
+        64,
+    )
+    assert advice["fastest"]["equal_places"] == []
+    assert advice["cheapest"]["row"]["machine"] == "aws-g4dn.xlarge"
+    assert [(point["place"], point["batch_size"]) for point in advice["front"]] == [
+        ("aws-p4d.24xlarge", 64),
+        ("aws-g4dn.xlarge", 64),
+    ]
+
+
+def test_advice_refuses_like_the_page(catalogue, client):
+    response = client.get("/api/v1/advice/?architecture=resnet5&machine=reference-cpu")
+    assert response.status_code == 400
+    assert json.loads(response.content)["errors"][0]["parameter"] == "architecture"
