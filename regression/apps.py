@@ -19,7 +19,10 @@ class RegressionConfig(AppConfig):
 
     def ready(self) -> None:
         """Listen for new timings, and offer what was learnt to the planner below."""
+        from benchmarking.estimates import register_estimates
         from benchmarking.signals import timings_stored
+        from regression.planning import LearntEstimates
         from regression.retraining import schedule_retraining
 
+        register_estimates(LearntEstimates())
         timings_stored.connect(schedule_retraining, dispatch_uid="regression-retrain")
