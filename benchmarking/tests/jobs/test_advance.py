@@ -327,8 +327,7 @@ def test_probe_that_does_not_stop_is_ended_by_force(
     ended = finish(job, host, clock)
 
     assert ended.state == "cancelled"
-    assert host.stops[0] is False
-    assert host.stops[-1] is True
+    assert host.stops == [False, True]
     assert timezone.now() - NOON < timedelta(minutes=1)
 
 
