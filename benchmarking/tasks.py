@@ -12,13 +12,13 @@ from benchmarking.jobs.advance import advance_job, due_job_ids
 LONGEST_COUNTDOWN_SECONDS = 15.0
 
 
-@shared_task(queue="bench", name="benchmarking.tasks.advance_benchmark_job")
+@shared_task
 def advance_benchmark_job(job_id: str) -> None:
     """Bring one job one step further and ring for the next."""
     advance_job(uuid.UUID(job_id), ring=ring_for_job)
 
 
-@shared_task(queue="bench", name="benchmarking.tasks.sweep_benchmark_jobs")
+@shared_task
 def sweep_benchmark_jobs() -> None:
     """Ring for every job that is due: messages get lost, rows do not."""
     for job_id in due_job_ids():
