@@ -123,8 +123,6 @@ def apply_unary(tape: Tape, operation: Unary, operand: Tensor, *, in_place: bool
             gradient = into
         return (gradient,)
 
-    if operation.keeps is Keeps.RESULT:
-        result.requires_grad = operand.requires_grad
     tape.record((operand,), (result,), kept, backward)
     return result
 

@@ -92,7 +92,6 @@ class Graph:
     input_name: str
     input_shape: tuple[int | None, ...]
     outputs: tuple[str, ...]
-    producer: str = ""
 
 
 def parse_graph(data: bytes, supported: Iterable[str]) -> Graph:
@@ -118,7 +117,7 @@ def parse_graph(data: bytes, supported: Iterable[str]) -> Graph:
     if not proto.node:
         raise OnnxError("The ONNX file holds no graph with operators.", code="empty_graph")
     _refuse_unsupported(proto, frozenset(supported))
-    initializers = {tensor.name: _stored(tensor) for tensor in proto.initializer}
+    initializers = {_text(tensor.name): _stored(tensor) for tensor in proto.initializer}
     nodes = [_node(each) for each in proto.node]
     input_name, input_shape, weights = _network_input(proto, initializers, nodes)
     initializers.update(weights)
@@ -127,8 +126,7 @@ def parse_graph(data: bytes, supported: Iterable[str]) -> Graph:
         initializers=initializers,
         input_name=input_name,
         input_shape=input_shape,
-        outputs=tuple(output.name for output in proto.output),
-        producer=f"{model.producer_name} {model.producer_version}".strip()[:80],
+        outputs=tuple(_text(output.name) for output in proto.output),
     )
 
 
@@ -153,7 +151,9 @@ def _refuse_other_files(data: bytes) -> None:
 def _refuse_unsupported(proto: Any, supported: frozenset[str]) -> None:
     unknown = sorted(
         {
-            node.op_type if node.domain in _STANDARD_DOMAINS else f"{node.domain}.{node.op_type}"
+            _text(node.op_type)
+            if node.domain in _STANDARD_DOMAINS
+            else f"{_text(node.domain)}.{_text(node.op_type)}"
             for node in proto.node
             if node.domain not in _STANDARD_DOMAINS or node.op_type not in supported
         }
@@ -166,6 +166,16 @@ def _refuse_unsupported(proto: Any, supported: frozenset[str]) -> None:
             f"{', '.join(sorted(supported))}.",
             code="unsupported_operator",
         )
+
+
+def _text(value: str | bytes) -> str:
+    """A text of the file; the parser hands out bytes where it is no UTF-8."""
+    if isinstance(value, bytes):
+        raise OnnxError(
+            "The file holds a name that is no text; upload the .onnx file as exported.",
+            code="not_onnx",
+        )
+    return value
 
 
 def _printable(text: str) -> str:
@@ -195,11 +205,11 @@ def _stored(tensor: Any) -> StoredTensor:
 
 def _node(proto: Any) -> Node:
     return Node(
-        op_type=proto.op_type,
-        inputs=tuple(proto.input),
-        outputs=tuple(proto.output),
-        attributes={attribute.name: _attribute(attribute) for attribute in proto.attribute},
-        metadata={prop.key: prop.value for prop in proto.metadata_props},
+        op_type=_text(proto.op_type),
+        inputs=tuple(map(_text, proto.input)),
+        outputs=tuple(map(_text, proto.output)),
+        attributes={_text(each.name): _attribute(each) for each in proto.attribute},
+        metadata={_text(prop.key): _text(prop.value) for prop in proto.metadata_props},
     )
 
 
@@ -225,7 +235,7 @@ def _network_input(
     proto: Any, initializers: Mapping[str, StoredTensor], nodes: list[Node]
 ) -> tuple[str, tuple[int | None, ...], dict[str, StoredTensor]]:
     """The image input; other inputs are weights if they stand where weights stand."""
-    declared = [value for value in proto.input if value.name not in initializers]
+    declared = [value for value in proto.input if _text(value.name) not in initializers]
     weight_names = {
         name
         for node in nodes

@@ -70,7 +70,7 @@ class _Record:
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
     backward: Backward
-    unpacked: int
+    kept_results: int
 
 
 @dataclass
@@ -157,15 +157,17 @@ class Tape:
         """
         if not any(tensor.requires_grad for tensor in inputs):
             return
-        unpacked = 0
+        kept_results = 0
         for tensor in kept:
-            # Unpacking a saved tensor that has a gradient shows as one ``detach``.
-            unpacked += tensor.requires_grad
+            # Keeping one's own result and taking it out again are a ``detach`` each.
+            kept_results += any(tensor is output for output in outputs)
             if not tensor.storage.parameter:
                 self._kept[id(tensor.storage)] = tensor.storage
         for tensor in outputs:
             tensor.requires_grad = True
-        self._records.append(_Record(inputs, outputs, backward, unpacked))
+        if kept_results:
+            self.emit_views("detach", kept_results)
+        self._records.append(_Record(inputs, outputs, backward, kept_results))
 
     def as_half(self, tensor: Tensor) -> Tensor:
         """What autocast hands to a convolution or matrix product."""
@@ -194,8 +196,8 @@ class Tape:
             arrived = [gradients.pop(id(output), None) for output in record.outputs]
             if all(gradient is None for gradient in arrived):
                 continue
-            if record.unpacked:
-                self.emit_views("detach", record.unpacked)
+            if record.kept_results:
+                self.emit_views("detach", record.kept_results)
             for tensor, gradient in zip(record.inputs, record.backward(arrived)):
                 if gradient is not None and tensor.requires_grad:
                     self._accumulate(gradients, tensor, gradient)

@@ -43,7 +43,7 @@ def read_trace_json(data: bytes) -> TracedNetwork:
         raise UploadError(f"The file is not JSON; {HOW_TO_WRITE}.", code="not_json") from error
     if len(networks) != 1:
         raise UploadError(
-            f"The file holds {len(networks)} networks; upload one at a time.",
+            f"The file holds {len(networks)} traced networks; upload one, at one image size.",
             code="several_networks",
         )
     network = networks[0]
