@@ -252,8 +252,8 @@ def _batch_reason(pick: Pick, series: Series) -> str:
     """Why this batch size: what lies within the error, the next jump, the end of memory."""
     size = pick.winner.batch_size
     parts = []
-    if len(pick.equal_batch_sizes) > 1:
-        first, last = pick.equal_batch_sizes[0], pick.equal_batch_sizes[-1]
+    first, last = _equal_run(pick, series)
+    if first < last:
         parts.append(f"batch sizes {first} {EN_DASH} {last} are the same within the error")
     later_jumps = [jump for jump in series.jumps if jump > size]
     if later_jumps:
@@ -264,6 +264,17 @@ def _batch_reason(pick: Pick, series: Series) -> str:
         return "No other batch size here is as fast."
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _equal_run(pick: Pick, series: Series) -> tuple[int, int]:
+    """The first and last of the neighbouring batch sizes that are the same within the error."""
+    sizes = [row.batch_size for row in series.answered if row.batch_size is not None]
+    first = last = sizes.index(pick.winner.batch_size)
+    while first > 0 and sizes[first - 1] in pick.equal_batch_sizes:
+        first -= 1
+    while last + 1 < len(sizes) and sizes[last + 1] in pick.equal_batch_sizes:
+        last += 1
+    return sizes[first], sizes[last]
 
 
 def _price_reason(series: Series) -> str:

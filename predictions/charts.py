@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from predictions.advice import Candidate
@@ -23,7 +24,7 @@ MAX_BANDS = 12
 MAX_LINE_LABELS = 6
 # Of the height of the chart; closer labels would overlap.
 LABEL_GAP = 0.065
-MAX_TICKS = 9
+MIN_TICKS, MAX_TICKS = 4, 9
 
 SYMBOL_OF_SOURCE = {
     "measured": "circle",
@@ -40,8 +41,6 @@ _DURATION_TICKS = (
     *(count * _HOUR for count in (1, 2, 5, 10)),
     *(base * 10**power * _DAY for power in range(6) for base in (1, 2, 5)),
 )
-
-
 _USD_TICKS = tuple(base * 10.0**power for power in range(-6, 12) for base in (1, 2, 5))
 
 
@@ -238,6 +237,8 @@ def _curves(drawn: Sequence[Series], names: _Names, key: str) -> list[dict[str, 
     traces = []
     if len(drawn) <= MAX_BANDS:
         traces += [_band_trace(series, names, key) for series in drawn]
+    for series in drawn:
+        traces += _line_traces(series, names, key)
     traces += [_point_trace(series, names, "batch_size", key) for series in drawn]
     return traces
 
@@ -266,23 +267,42 @@ def _band_trace(series: Series, names: _Names, key: str) -> dict[str, Any]:
     }
 
 
+def _line_traces(series: Series, names: _Names, key: str) -> list[dict[str, Any]]:
+    """The lines between the points: straight, for what lies between is not known, and dashed
+    where they lead to an estimate.
+    """
+    colour = _colour(series, names)
+    rows = series.answered
+    traces: list[dict[str, Any]] = []
+    for before, after in pairwise(rows):
+        dash = "dash" if "estimated" in (before.source, after.source) else "solid"
+        if not traces or traces[-1]["line"]["dash"] != dash:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": names[before.architecture, series.place.key].label,
+                    "hoverinfo": "skip",
+                    "x": [before.batch_size],
+                    "y": [_short(getattr(before, key))],
+                    "line": {"width": 1.6, "color": f"@series-{colour}", "dash": dash},
+                }
+            )
+        traces[-1]["x"].append(after.batch_size)
+        traces[-1]["y"].append(_short(getattr(after, key)))
+    return traces
+
+
 def _point_trace(series: Series, names: _Names, x_key: str, y_key: str) -> dict[str, Any]:
     name = names[series.rows[0].architecture, series.place.key]
     colour = name.colour
     rows = series.answered
-    over_batch = x_key == "batch_size"
     return {
         "type": "scatter",
-        # Lines join what was computed; they are straight, for the curve between is not known.
-        "mode": "lines+markers" if over_batch else "markers",
+        "mode": "markers",
         "name": name.label,
         "x": [_short(getattr(row, x_key)) for row in rows],
         "y": [_short(getattr(row, y_key)) for row in rows],
-        "line": {
-            "width": 1.6,
-            "color": f"@series-{colour}",
-            "dash": "dash" if _is_estimated(series) else "solid",
-        },
         "marker": {
             "size": 8 if len(rows) <= 24 else 6,
             "color": f"@series-{colour}",
@@ -449,17 +469,25 @@ def _batch_axis(drawn: Sequence[Series]) -> dict[str, Any]:
 
 
 def _duration_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
-    low, high = min(values), max(values)
-    ticks = [tick for tick in _DURATION_TICKS if low / 3 <= tick <= high * 3]
-    ticks = ticks[:: math.ceil(len(ticks) / MAX_TICKS)]
+    ticks = _ticks(min(values), max(values), _DURATION_TICKS)
     return _log_axis(title, ticks, [format_duration(tick, 0.02) for tick in ticks])
 
 
 def _usd_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
-    low, high = min(values), max(values)
-    ticks = [tick for tick in _USD_TICKS if low / 2 <= tick <= high * 2]
-    ticks = ticks[:: math.ceil(len(ticks) / MAX_TICKS)]
-    return _log_axis(title, ticks, [f"${tick:,.10g}" for tick in ticks])
+    ticks = _ticks(min(values), max(values), _USD_TICKS)
+    return _log_axis(title, ticks, [f"${tick:,.6g}" for tick in ticks])
+
+
+def _ticks(low: float, high: float, usual: Sequence[float]) -> list[float]:
+    """Round values from about ``low`` to ``high``: the usual ones, or even steps where the range
+    holds too few of them.
+    """
+    low, high = 0.7 * low, 1.4 * high
+    found = [tick for tick in usual if low <= tick <= high]
+    if len(found) >= MIN_TICKS:
+        return found[:: math.ceil(len(found) / MAX_TICKS)]
+    step = next((tick for tick in usual if tick >= (high - low) / MAX_TICKS), high)
+    return [count * step for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _log_axis(title: str, ticks: Sequence[float], texts: Sequence[str]) -> dict[str, Any]:

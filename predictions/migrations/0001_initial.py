@@ -6,36 +6,94 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('benchmarking', '0001_initial'),
+        ("benchmarking", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='ForecastCurve',
+            name="ForecastCurve",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('place', models.CharField(help_text="Slug of the machine, or 'device:' and the slug of the device.", max_length=90)),
-                ('precision', models.CharField(choices=[('fp32', 'fp32'), ('tf32', 'tf32'), ('amp', 'amp')], max_length=10)),
-                ('optimizer', models.CharField(choices=[('sgd', 'sgd'), ('adamw', 'adamw')], max_length=10)),
-                ('points', models.JSONField()),
-                ('largest_batch', models.PositiveIntegerField(blank=True, null=True)),
-                ('stack', models.CharField(blank=True, max_length=200)),
-                ('model_version', models.CharField(max_length=100)),
-                ('inputs_digest', models.CharField(help_text="Of the architecture's and the device's own values.", max_length=16)),
-                ('computed_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('stale_since', models.DateTimeField(blank=True, null=True)),
-                ('architecture', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='forecast_curves', to='benchmarking.architecture')),
-                ('device', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='forecast_curves', to='benchmarking.device')),
-                ('machine', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='forecast_curves', to='benchmarking.machine')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "place",
+                    models.CharField(
+                        help_text="Slug of the machine, or 'device:' and the slug of the device.",
+                        max_length=90,
+                    ),
+                ),
+                (
+                    "precision",
+                    models.CharField(
+                        choices=[("fp32", "fp32"), ("tf32", "tf32"), ("amp", "amp")], max_length=10
+                    ),
+                ),
+                (
+                    "optimizer",
+                    models.CharField(choices=[("sgd", "sgd"), ("adamw", "adamw")], max_length=10),
+                ),
+                ("points", models.JSONField()),
+                ("largest_batch", models.PositiveIntegerField(blank=True, null=True)),
+                ("stack", models.CharField(blank=True, max_length=200)),
+                ("model_version", models.CharField(max_length=100)),
+                (
+                    "inputs_digest",
+                    models.CharField(
+                        help_text="Of the architecture's and the device's own values.",
+                        max_length=16,
+                    ),
+                ),
+                ("computed_at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("stale_since", models.DateTimeField(blank=True, null=True)),
+                (
+                    "architecture",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="forecast_curves",
+                        to="benchmarking.architecture",
+                    ),
+                ),
+                (
+                    "device",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="forecast_curves",
+                        to="benchmarking.device",
+                    ),
+                ),
+                (
+                    "machine",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="forecast_curves",
+                        to="benchmarking.machine",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['architecture', 'place', 'precision', 'optimizer'],
-                'indexes': [models.Index(condition=models.Q(('stale_since__gte', models.F('computed_at'))), fields=['stale_since'], name='forecast_curve_stale')],
-                'constraints': [models.UniqueConstraint(fields=('architecture', 'place', 'precision', 'optimizer'), name='forecast_curve_unique')],
+                "ordering": ["architecture", "place", "precision", "optimizer"],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("stale_since__gte", models.F("computed_at"))),
+                        fields=["stale_since"],
+                        name="forecast_curve_stale",
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("architecture", "place", "precision", "optimizer"),
+                        name="forecast_curve_unique",
+                    )
+                ],
             },
         ),
     ]

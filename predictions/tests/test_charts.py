@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from predictions import curves
 from predictions.cards import make_answers
-from predictions.charts import make_charts, make_legend
+from predictions.charts import _DURATION_TICKS, _ticks, make_charts, make_legend
 from predictions.forecast import make_forecast
+from predictions.tests.fakes import fake_curve
 
 
 def charts_of(ask, **parameters):
@@ -41,7 +44,7 @@ def test_plotly_accepts_every_figure(compared):
 
 def test_points_are_those_of_the_rows(compared):
     forecast, (epoch_time, *_) = compared
-    points = [trace for trace in epoch_time.figure["data"] if trace["mode"] == "lines+markers"]
+    points = [trace for trace in epoch_time.figure["data"] if "text" in trace]
     assert len(points) == 6
     for trace, series in zip(points, forecast.series):
         assert trace["x"] == [row.batch_size for row in series.answered]
@@ -53,8 +56,11 @@ def test_shape_says_the_source_and_hollow_that_it_does_not_fit(compared):
     symbols = [t["marker"]["symbol"] for t in epoch_time.figure["data"] if "text" in t]
     assert symbols[0] == ["circle", "circle", "circle", "diamond-open", "diamond-open"]
     assert symbols[1] == ["triangle-up"] * 4 + ["triangle-up-open"]
-    dashes = [t["line"]["dash"] for t in epoch_time.figure["data"] if "text" in t]
-    assert dashes[:2] == ["solid", "dash"]
+    lines = [t for t in epoch_time.figure["data"] if t["mode"] == "lines" and "fill" not in t]
+    assert [(t["name"], t["line"]["dash"]) for t in lines][:2] == [
+        ("resnet50 · reference-cpu", "solid"),
+        ("resnet50 · aws-g4dn.xlarge", "dash"),
+    ]
 
 
 def test_an_unpriced_machine_has_no_place_in_the_cost_charts(compared):
@@ -74,6 +80,38 @@ def test_a_ring_marks_what_wins(compared):
         winners = [answer.cards[position].row for answer in make_answers(forecast)]
         assert ring["x"] == [row.batch_size for row in winners]
         assert ring["y"] == pytest.approx([getattr(row, key) for row in winners], rel=1e-4)
+
+
+def test_only_the_estimated_part_of_a_line_is_dashed(ask, monkeypatch):
+    def partly(architecture, place, precision, optimizer, batch_sizes):
+        curve = fake_curve(architecture, place, precision, optimizer, batch_sizes)
+        sources = ["measured" if size <= 16 else "estimated" for size in batch_sizes]
+        return replace(curve, sources=sources)
+
+    monkeypatch.setattr(curves, "compute_curve", partly)
+    _, (chart, *_) = charts_of(
+        ask, architecture="resnet50", machine="reference-cpu", batch_sizes="4,8,16,24,32"
+    )
+    lines = [t for t in chart.figure["data"] if t["mode"] == "lines" and "fill" not in t]
+    assert [(t["x"], t["line"]["dash"]) for t in lines] == [
+        ([4, 8, 16], "solid"),
+        ([16, 24, 32], "dash"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (
+            3 * 3600,
+            7 * 3600,
+            [3 * 3600, 4 * 3600, 5 * 3600, 6 * 3600, 7 * 3600, 8 * 3600, 9 * 3600],
+        ),
+        (60, 6000, [60, 120, 300, 600, 1200, 1800, 3600, 7200]),
+    ],
+)
+def test_every_axis_has_enough_ticks(low, high, ticks):
+    assert _ticks(low, high, _DURATION_TICKS) == ticks
 
 
 def test_memory_ends_at_a_dotted_line(ask):

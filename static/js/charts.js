@@ -37,6 +37,7 @@
     }
     const family = getComputedStyle(document.body).fontFamily;
     figure.layout.font.family = family;
+    figure.layout.hoverlabel.font.family = family;
     plot.hidden = false;
     if (plot.clientWidth < 600) {
       // A phone has no room for names beside the lines; the legend below has them.

@@ -32,7 +32,7 @@ def test_a_chart_is_drawn_the_console_is_clean_and_nothing_leaves_the_host(visit
     window.open_with_chart(COMPARISON)
     page = window.page
     assert page.locator(".chart:visible").count() == 1
-    assert page.locator(".plot:visible .scatterlayer .trace").count() == 13
+    assert page.locator(".plot:visible .scatterlayer .trace").count() == 19
     for tab, title in (("Cost", "Cost over batch size"), ("Time against cost",) * 2):
         page.get_by_role("tab", name=tab, exact=True).click()
         page.wait_for_selector(f'.plot[aria-label="{title}"] .main-svg')

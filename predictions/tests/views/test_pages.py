@@ -113,7 +113,7 @@ class TestAccuracy:
         )
         text = text_of(client.get("/accuracy/"))
         for shown in ("45", "270 points", "5.3 %", "3.7 %", "11.8 %", "6.6 %", "16.2 %", "78 %",
-                      "67 to 91 %, aim 80 %", "13 % wide", "1.3 %", "2026-11-29"):  # fmt: skip
+                      "67 to 91 %", "aim 80 %", "13 % wide", "1.3 %", "2026-11-29"):  # fmt: skip
             assert shown in text
 
 
