@@ -29,10 +29,10 @@ ErrorsByNetwork = Mapping[str, Sequence[float]]
 class ErrorKind(StrEnum):
     """What was known when an error was made.
 
-    ``run``: other processes' times of the same iteration. ``regressed``: convolution timings
-    alone. ``anchored``: these, and whole iterations at other batch sizes of the network.
-    ``interpolated``: both neighbours in batch size. ``extrapolated``: smaller batch sizes; these
-    errors are per doubling.
+    ``run``: the time itself, from all processes; how far single ones are from it.
+    ``regressed``: convolution timings alone. ``anchored``: these, and whole iterations at other
+    batch sizes of the network. ``interpolated``: both neighbours in batch size.
+    ``extrapolated``: smaller batch sizes; these errors are per doubling.
     """
 
     RUN = "run"

@@ -91,7 +91,7 @@ def test_trees_correct_what_the_sum_gets_wrong() -> None:
     model = IterationModel().fit(TABLE, crooked_ms)
     physical = errors_pct(model.physical_.predict(TABLE), crooked_ms)
     corrected = errors_pct(model.predict(TABLE), crooked_ms)
-    assert corrected.mean() < 0.5 * physical.mean()
+    assert corrected.mean() < 0.75 * physical.mean()
 
 
 def test_with_few_networks_the_physical_model_is_alone() -> None:
