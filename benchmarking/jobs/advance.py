@@ -43,7 +43,7 @@ def advance_job(
     lease_seconds: float = LEASE_SECONDS,
     poll_seconds: float = POLL_SECONDS,
 ) -> float | None:
-    """Bring a job one step further.
+    """Bring a job one step further, if that is due and nobody else is at it.
 
     Parameters
     ----------
@@ -121,9 +121,10 @@ def _free(now: datetime) -> Q:
 def _take_lease(job_id: uuid.UUID, lease_seconds: float) -> uuid.UUID | None:
     now = timezone.now()
     token = uuid.uuid4()
-    taken = BenchmarkJob.objects.filter(_unfinished(), _free(now), pk=job_id).update(
-        lease_token=token, lease_expires_at=now + timedelta(seconds=lease_seconds)
-    )
+    # A message that comes before its time is a second one for the same step, from a sweep: it
+    # ends here, or every sweep would add one more chain of messages to a running job.
+    rows = BenchmarkJob.objects.filter(_unfinished(), _free(now), due_at__lte=now, pk=job_id)
+    taken = rows.update(lease_token=token, lease_expires_at=now + timedelta(seconds=lease_seconds))
     return token if taken == 1 else None
 
 

@@ -151,7 +151,7 @@ def test_timings_are_stored_while_the_probe_still_runs(
 ) -> None:
     advance_until(job, host, clock, State.RUNNING)
     host.say(as_bytes(*WHOLE_RUN[:2])[:-10])
-    advance_job(job.pk, host=host)
+    clock.shift(advance_job(job.pk, host=host) or 0.0)
     assert IterationTiming.objects.count() == 0
 
     host.say(as_bytes(*WHOLE_RUN[:2])[-10:])
@@ -611,6 +611,24 @@ def test_leased_job_is_left_to_its_owner(job: BenchmarkJob, host: FakeHost) -> N
 
     assert advance_job(job.pk, host=host) == advance.POLL_SECONDS
     assert (state_of(job), host.calls) == ("queued", [])
+
+
+def test_step_that_is_not_due_yet_is_not_taken_and_rings_for_nothing(
+    job: BenchmarkJob, host: FakeHost, clock: Travel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance_until(job, host, clock, State.RUNNING)
+    advance_job(job.pk, host=host)
+    calls = list(host.calls)
+    rung: list[float] = []
+    monkeypatch.setattr("django.db.transaction.on_commit", lambda act, **options: act())
+
+    for _ in range(3):
+        advance_job(job.pk, host=host, ring=lambda job_id, delay: rung.append(delay))
+    assert (host.calls, rung) == (calls, [])
+
+    clock.shift(advance.POLL_SECONDS)
+    advance_job(job.pk, host=host, ring=lambda job_id, delay: rung.append(delay))
+    assert rung == [advance.POLL_SECONDS]
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.BOOTING, State.LAUNCHING])
