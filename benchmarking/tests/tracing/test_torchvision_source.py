@@ -18,8 +18,8 @@ pytestmark = pytest.mark.torch
 
 NETWORKS = {network.slug: network for network in TorchvisionSource().networks()}
 
-GOOGLENET_AUXILIARY_PARAMETERS = 2 * (128 + 2 * 128 + 2048 * 1024 + 1024 + 1024 * 1000 + 1000) + (
-    512 * 128 + 528 * 128 - 2 * 128
+GOOGLENET_AUXILIARY_PARAMETERS = (
+    (512 + 528) * 128 + 2 * (2 * 128) + 2 * (2048 * 1024 + 1024) + 2 * (1024 * 1000 + 1000)
 )
 """Two heads: a 1x1 convolution to 128 channels, its BatchNorm, and two linear layers."""
 
