@@ -87,13 +87,13 @@ def make_answers(forecast: Forecast) -> list[Answer]:
 def candidates_of(series: Series) -> list[Candidate]:
     """The rows of one CNN in one place as advice compares them.
 
-    A retired machine, a price without a date and a batch that does not fit win nothing.
+    A retired machine, a price without a date and a batch that may not fit win nothing.
     """
     machine = series.place.machine
     retired = machine is not None and machine.availability == Machine.Availability.RETIRED
     dated = series.price is not None and series.price.latest_date is not None
     return [
-        _candidate(row, series.label, may_win=not retired and row.fits != "no", dated=dated)
+        _candidate(row, series.label, may_win=not retired and series.is_safe(row), dated=dated)
         for row in series.answered
     ]
 
@@ -291,7 +291,11 @@ def _price_reason(series: Series) -> str:
 def _trade_off_reason(winner: Candidate, fastest: Candidate, cheapest: Pick | None) -> str:
     if (winner.place, winner.batch_size) == (fastest.place, fastest.batch_size):
         same = cheapest is not None and cheapest.winner == winner
-        return "Both the fastest and the cheapest." if same else "Nothing slower saves as much."
+        return (
+            "Both the fastest and the cheapest."
+            if same
+            else "The fastest; anything cheaper loses more time than it saves money."
+        )
     slower = winner.seconds / fastest.seconds - 1
     text = (
         f"{100 * slower:.0f} % slower than the fastest"

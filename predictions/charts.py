@@ -203,6 +203,12 @@ def _time_cost_chart(
     times = [row.total_seconds for one in priced for row in one.answered if row.total_seconds]
     costs = [row.total_cost_usd for one in priced for row in one.answered if row.total_cost_usd]
     data = [_point_trace(one, names, "total_seconds", "total_cost_usd") for one in priced]
+    data += _winner_trace(
+        "best trade-off",
+        [answer.cards[2] for answer in answers],
+        "total_cost_usd",
+        x_key="total_seconds",
+    )
     data += [
         _front_trace(answer.advice.front) for answer in answers if len(answer.advice.front) > 1
     ]
@@ -314,7 +320,9 @@ def _point_trace(series: Series, names: _Names, x_key: str, y_key: str) -> dict[
     }
 
 
-def _winner_trace(word: str, cards: Sequence[Card], key: str) -> list[dict[str, Any]]:
+def _winner_trace(
+    word: str, cards: Sequence[Card], key: str, x_key: str = "batch_size"
+) -> list[dict[str, Any]]:
     """A ring around the point that wins, one for each CNN."""
     rows = [card.row for card in cards if card.row is not None]
     if not rows:
@@ -325,7 +333,7 @@ def _winner_trace(word: str, cards: Sequence[Card], key: str) -> list[dict[str, 
             "mode": "markers",
             "name": word,
             "hoverinfo": "skip",
-            "x": [row.batch_size for row in rows],
+            "x": [_short(getattr(row, x_key)) for row in rows],
             "y": [_short(getattr(row, key)) for row in rows],
             "marker": {
                 "size": 17,

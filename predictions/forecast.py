@@ -96,6 +96,15 @@ class Series:
         """The rows that hold a time."""
         return tuple(row for row in self.rows if row.iteration_ms is not None)
 
+    def is_safe(self, row: ForecastRow) -> bool:
+        """Whether a row's batch fits as far as anybody knows.
+
+        Beyond the largest batch that surely fits, "unknown" is a risk and no recommendation.
+        """
+        if row.fits == "unknown" and self.largest_batch is not None:
+            return (row.batch_size or 0) <= self.largest_batch
+        return row.fits != "no"
+
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
@@ -362,7 +371,8 @@ def _sizes_shown(query: ForecastQuery, curve: ForecastCurve) -> Sequence[int]:
     if query.batch_sizes is not None:
         return query.batch_sizes
     fits: Mapping[int, str] = dict(zip(curve.points["batch_sizes"], curve.points["fits"]))
-    fitting = [size for size in BATCH_SIZE_LADDER if fits[size] != "no"]
+    largest = curve.largest_batch if curve.largest_batch is not None else BATCH_SIZE_LADDER[-1]
+    fitting = [size for size in BATCH_SIZE_LADDER if fits[size] != "no" and size <= largest]
     # A CNN that fits nowhere still gets an answer, and the reason stands in the row.
     return fitting or BATCH_SIZE_LADDER[:1]
 

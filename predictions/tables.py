@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from predictions.cards import candidates_of
 from predictions.forecast import ForecastRow, Series
 from predictions.row_texts import RowTexts
 
@@ -81,13 +80,13 @@ def _memory_remark(series: Series) -> tuple[str, ...]:
 
 def _best_answer(series: Series) -> ForecastRow | None:
     """The fastest row that fits, the smaller batch where two are equal; else the fastest."""
-    answered = {row.batch_size: row for row in series.answered}
-    if not answered:
-        return None
-    candidates = candidates_of(series)
-    fitting = [one for one in candidates if answered[one.batch_size].fits != "no"]
-    best = min(fitting or candidates, key=lambda one: (one.seconds, one.batch_size))
-    return answered[best.batch_size]
+    answered = series.answered
+    safe = [row for row in answered if series.is_safe(row)]
+    return min(
+        safe or answered,
+        key=lambda row: (row.total_seconds or 0.0, row.batch_size or 0),
+        default=None,
+    )
 
 
 def _common_notes(rows: Sequence[ForecastRow]) -> list[str]:

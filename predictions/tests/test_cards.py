@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from predictions import curves
 from predictions.cards import make_answers
 from predictions.forecast import make_forecast
+from predictions.tests.fakes import fake_curve
 
 DASH = "\N{EN DASH}"
 
@@ -51,6 +55,19 @@ def test_a_batch_that_does_not_fit_does_not_win(ask):
         ask, architecture="resnet50", machine="aws-g4dn.xlarge", batch_sizes="2,2048"
     )
     assert [card.batch_size for card in answer.cards] == [2, 2, 2]
+
+
+def test_a_batch_that_may_not_fit_does_not_win(ask, monkeypatch):
+    def unsure(architecture, place, precision, optimizer, batch_sizes):
+        curve = fake_curve(architecture, place, precision, optimizer, batch_sizes)
+        fits = ["yes" if size <= 48 else "unknown" for size in batch_sizes]
+        return replace(curve, fits=fits, largest_batch=48)
+
+    monkeypatch.setattr(curves, "compute_curve", unsure)
+    (answer,) = answers(
+        ask, architecture="resnet50", machine="aws-g4dn.xlarge", batch_sizes="32,48,64"
+    )
+    assert [card.batch_size for card in answer.cards] == [48, 48, 48]
 
 
 def test_without_a_price_the_card_says_so(ask):
