@@ -7,27 +7,18 @@ iteration only for its own machine. Work of other jobs under way counts as done.
 from __future__ import annotations
 
 import statistics
-import uuid
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeVar
-
-from django.db.models import Count, QuerySet
 
 from benchmarking.auxiliary_heads import has_auxiliary_heads
 from benchmarking.estimates import Estimates, current_estimates
+from benchmarking.jobs.known import KnownTimings, of_stack
 from benchmarking.models import (
     Architecture,
-    ArchitectureLayer,
-    BenchmarkJob,
-    FailedTiming,
     IterationTiming,
-    LayerTiming,
     Machine,
     Price,
-    SoftwareStack,
 )
 from benchmarking.probe.plan import (
     ConvolutionWork,
@@ -51,20 +42,9 @@ CUDA_BATCH_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 # The memory estimate is no measurement: what it just refuses is worth one attempt, which costs
 # a second and tells where the limit is.
 LARGEST_BATCH_MARGIN = 1.25
-# These will not go better next time.
-LASTING_FAILURES = (
-    FailedTiming.Kind.OUT_OF_MEMORY,
-    FailedTiming.Kind.UNTRAINABLE,
-    FailedTiming.Kind.UNSUPPORTED,
-)
-ATTEMPTS_AFTER_FAILURE = 3
 SECONDS_PER_ITEM = 0.05
 SECONDS_PER_NETWORK = 1.0
 CALIBRATION_TIMINGS = 200
-
-_Key = TypeVar("_Key", bound=Hashable)
-_LayerKey = tuple[str, int, Pass]
-_IterationKey = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,29 +109,6 @@ def plan_measurements(
     return planner.plan(list(architectures), batch_sizes, rounds)
 
 
-@dataclass(slots=True)
-class _Known:
-    """How often each key is timed already or on its way, and what cannot be timed."""
-
-    layers: Counter[_LayerKey] = field(default_factory=Counter)
-    iterations: Counter[_IterationKey] = field(default_factory=Counter)
-    failed_layers: set[tuple[str, int]] = field(default_factory=set)
-    failed_iterations: set[_IterationKey] = field(default_factory=set)
-    smallest_layer_out_of_memory: dict[str, int] = field(default_factory=dict)
-    smallest_iteration_out_of_memory: dict[tuple[str, int], int] = field(default_factory=dict)
-
-    def layer_is_hopeless(self, key: str, batch_size: int) -> bool:
-        limit = self.smallest_layer_out_of_memory.get(key)
-        return (key, batch_size) in self.failed_layers or (
-            limit is not None and batch_size >= limit
-        )
-
-    def iteration_is_hopeless(self, slug: str, image_size: int, batch_size: int) -> bool:
-        limit = self.smallest_iteration_out_of_memory.get((slug, image_size))
-        failed = (slug, image_size, batch_size) in self.failed_iterations
-        return failed or (limit is not None and batch_size >= limit)
-
-
 class _Planner:
     def __init__(
         self,
@@ -178,7 +135,12 @@ class _Planner:
             (architecture, architecture.to_spec(), has_auxiliary_heads(architecture))
             for architecture in architectures
         ]
-        known = self._known(architectures)
+        known = KnownTimings(
+            machine=self.machine,
+            stack=self.stack,
+            optimizer=self.optimizer,
+            architectures=architectures,
+        )
         scale = self._measured_over_estimated({network.slug: network for _, network, _ in networks})
         usable = {
             (network.slug, network.image_size): self._usable_batch_sizes(network, batch_sizes)
@@ -189,7 +151,7 @@ class _Planner:
         already_measured = 0
         for round_number in range(1, rounds + 1):
             # A layer that several networks share is timed once a round.
-            planned: set[_LayerKey] = set()
+            planned: set[tuple[str, int, Pass]] = set()
             for _, network, heads in networks:
                 sizes = usable[network.slug, network.image_size]
                 iterations, done = self._iteration_work(network, heads, sizes, round_number, known)
@@ -243,7 +205,7 @@ class _Planner:
         auxiliary_heads: bool,
         sizes: Iterable[int],
         round_number: int,
-        known: _Known,
+        known: KnownTimings,
     ) -> tuple[list[IterationWork], int]:
         work: list[IterationWork] = []
         done = 0
@@ -270,8 +232,8 @@ class _Planner:
         network: TracedNetwork,
         sizes: Sequence[int],
         round_number: int,
-        known: _Known,
-        planned: set[_LayerKey],
+        known: KnownTimings,
+        planned: set[tuple[str, int, Pass]],
     ) -> tuple[list[ConvolutionWork], int]:
         work: list[ConvolutionWork] = []
         done = 0
@@ -307,94 +269,13 @@ class _Planner:
             for operation in item.passes
         )
 
-    def _known(self, architectures: Sequence[Architecture]) -> _Known:
-        known = _Known()
-        jobs_under_way = dict(
-            BenchmarkJob.objects.exclude(state__in=BenchmarkJob.FINAL_STATES)
-            .filter(machine__device=self.machine.device, engine=self.stack.engine.value)
-            .values_list("pk", "machine_id")
-        )
-        self._add_timed(known, architectures, jobs_under_way)
-        self._add_failed(known)
-        self._add_under_way(known, jobs_under_way)
-        return known
-
-    def _add_timed(
-        self,
-        known: _Known,
-        architectures: Sequence[Architecture],
-        jobs_under_way: Iterable[uuid.UUID],
-    ) -> None:
-        # What a job under way has stored is in its plan as well, and counts there.
-        jobs = list(jobs_under_way)
-        layers = ArchitectureLayer.objects.filter(architecture__in=architectures).values("layer")
-        layer_rows = (
-            self._of_this_device(LayerTiming.objects.filter(layer__in=layers))
-            .exclude(run__job__in=jobs)
-            .values_list("layer__key", "batch_size", "operation")
-            .annotate(timings=Count("id"))
-            .order_by()
-        )
-        for key, batch_size, operation, timings in layer_rows:
-            known.layers[key, batch_size, Pass(operation)] += timings
-        iteration_rows = (
-            self._of_this_stack(IterationTiming.objects.filter(run__machine=self.machine))
-            .filter(architecture__in=architectures, optimizer=self.optimizer.value)
-            .exclude(run__job__in=jobs)
-            .values_list("architecture__slug", "architecture__image_size", "batch_size")
-            .annotate(timings=Count("id"))
-            .order_by()
-        )
-        for slug, image_size, batch_size, timings in iteration_rows:
-            known.iterations[slug, image_size, batch_size] += timings
-
-    def _add_failed(self, known: _Known) -> None:
-        rows = (
-            self._of_this_device(FailedTiming.objects.all())
-            .values_list(
-                "kind",
-                "layer__key",
-                "architecture__slug",
-                "architecture__image_size",
-                "batch_size",
-            )
-            .annotate(attempts=Count("id"))
-            .order_by()
-        )
-        for kind, layer_key, slug, image_size, batch_size, attempts in rows:
-            if kind not in LASTING_FAILURES and attempts < ATTEMPTS_AFTER_FAILURE:
-                continue
-            out_of_memory = kind == FailedTiming.Kind.OUT_OF_MEMORY
-            if layer_key is not None:
-                known.failed_layers.add((layer_key, batch_size))
-                if out_of_memory:
-                    _keep_smallest(known.smallest_layer_out_of_memory, layer_key, batch_size)
-                continue
-            known.failed_iterations.add((slug, image_size, batch_size))
-            if out_of_memory:
-                network = (slug, image_size)
-                _keep_smallest(known.smallest_iteration_out_of_memory, network, batch_size)
-
-    def _add_under_way(self, known: _Known, jobs_under_way: dict[uuid.UUID, int]) -> None:
-        plans = BenchmarkJob.objects.filter(pk__in=jobs_under_way).values_list("machine_id", "plan")
-        for machine_id, plan in plans:
-            if plan.get("stack", {}).get("precision") != self.stack.precision.value:
-                continue
-            for item in plan["work"]:
-                if item["kind"] == "convolution":
-                    key = ConvolutionSpec(**item["layer"]).key
-                    for operation in item["passes"]:
-                        known.layers[key, item["batch_size"], Pass(operation)] += 1
-                elif machine_id == self.machine.pk and item["optimizer"] == self.optimizer.value:
-                    network = (item["architecture"], item["image_size"], item["batch_size"])
-                    known.iterations[network] += 1
-
     def _measured_over_estimated(self, networks: dict[str, TracedNetwork]) -> float:
         """How much longer this machine's iterations took than estimated, 1 if none was timed."""
-        rows = self._of_this_stack(
+        rows = of_stack(
             IterationTiming.objects.filter(
                 run__machine=self.machine, architecture__slug__in=networks
-            )
+            ),
+            self.stack,
         ).values_list(
             "architecture__slug", "architecture__image_size", "batch_size", "milliseconds"
         )
@@ -408,21 +289,6 @@ class _Planner:
             if networks[slug].image_size == image_size
         ]
         return statistics.median(ratios) if ratios else 1.0
-
-    def _of_this_device(self, rows: QuerySet) -> QuerySet:
-        return self._of_this_stack(rows.filter(run__machine__device=self.machine.device))
-
-    def _of_this_stack(self, rows: QuerySet) -> QuerySet:
-        return rows.filter(
-            **{
-                f"run__stack__{name}": getattr(self.stack, name)
-                for name in SoftwareStack.SPEC_FIELDS
-            }
-        )
-
-
-def _keep_smallest(limits: dict[_Key, int], key: _Key, batch_size: int) -> None:
-    limits[key] = min(batch_size, limits.get(key, batch_size))
 
 
 def passes_of_layers(network: TracedNetwork) -> dict[ConvolutionSpec, tuple[Pass, ...]]:

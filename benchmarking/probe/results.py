@@ -8,35 +8,47 @@ checked before a row is made of it. One file may hold several runs, each begun b
 from __future__ import annotations
 
 import json
-import math
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
+from benchmarking.probe.checked_fields import (
+    CheckedFields,
+    ResultError,
+    shown,
+    without_unstorable,
+)
 from benchmarking.specs import ConvolutionSpec, Engine, Optimizer, Pass, Precision, StackSpec
+
+__all__ = [
+    "ConvolutionLine",
+    "DoneLine",
+    "EnvironmentLine",
+    "ErrorLine",
+    "FailureKind",
+    "IterationLine",
+    "ResultError",
+    "ResultLine",
+    "StoppedBy",
+    "TimingLine",
+    "parse_line",
+    "parse_results",
+    "split_complete_lines",
+]
 
 SCHEMA = 1
 MAXIMUM_LINE_BYTES = 1_000_000
 MAXIMUM_EXTENT = 1_000_000
 MAXIMUM_BATCH_SIZE = 1_000_000
 MAXIMUM_ROUND = 10_000
-MAXIMUM_SAMPLES = 10_000
-MAXIMUM_SAMPLE_MS = 86_400_000.0
 MAXIMUM_MESSAGE_CHARACTERS = 300
 
 _LAYER_SIZES = tuple(field.name for field in fields(ConvolutionSpec) if field.name != "bias")
 _MAY_BE_ZERO = frozenset({"padding_height", "padding_width"})
-_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _PASSES = {operation.value: operation for operation in Pass}
-# Texts that PostgreSQL cannot store: a NUL character, half of a surrogate pair.
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_SHOWN_CHARACTERS = 40
-
-_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class FailureKind(StrEnum):
@@ -56,15 +68,6 @@ class StoppedBy(StrEnum):
     TIME_BUDGET = "time_budget"
     SIGNAL = "signal"
     FATAL_ERROR = "fatal_error"
-
-
-class ResultError(ValueError):
-    """A line that no probe of this schema prints; the message names the line and the reason."""
-
-    def __init__(self, line_number: int, reason: str) -> None:
-        super().__init__(f"line {line_number}: {reason}")
-        self.line_number = line_number
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +209,8 @@ def parse_line(line: bytes, number: int = 1) -> ResultLine:
     reader = _READERS.get(line_type) if isinstance(line_type, str) else None
     if reader is None:
         allowed = ", ".join(_READERS)
-        raise ResultError(number, f"has type {_shown(line_type)}; allowed are {allowed}")
-    return reader(_Fields(document, number))
+        raise ResultError(number, f"has type {shown(line_type)}; allowed are {allowed}")
+    return reader(CheckedFields(document, number))
 
 
 def _too_long() -> str:
@@ -222,99 +225,10 @@ def _refuse_constant(name: str) -> float:
     raise _NotFinite(name)
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
-
-
-class _Fields:
-    """The values of one JSON object by name, each checked as it is read."""
-
-    def __init__(self, values: dict[str, Any], number: int) -> None:
-        self.values = values
-        self.number = number
-
-    def refuse(self, reason: str) -> ResultError:
-        return ResultError(self.number, reason)
-
-    def text(self, name: str, maximum: int, *, required: bool = True) -> str:
-        value = self.values.get(name)
-        if value is None and not required:
-            return ""
-        if not isinstance(value, str) or len(value) > maximum:
-            raise self.refuse(f"{name} must be a text of at most {maximum} characters")
-        self.check_storable(name, value)
-        return value
-
-    def check_storable(self, name: str, value: Any) -> None:
-        """Refuse what a JSON column of PostgreSQL cannot hold, at any depth of ``value``."""
-        if isinstance(value, dict):
-            for key, item in value.items():
-                self.check_storable(name, key)
-                self.check_storable(name, item)
-        elif isinstance(value, list):
-            for item in value:
-                self.check_storable(name, item)
-        elif isinstance(value, str) and _UNSTORABLE.search(value):
-            raise self.refuse(f"{name} holds a character that no text can have")
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise self.refuse(f"{name} holds a number that is not finite")
-
-    def slug(self, name: str) -> str:
-        value = self.text(name, 80)
-        if not _SLUG.fullmatch(value):
-            raise self.refuse(f"{name} is {_shown(value)}, which is no name of a network")
-        return value
-
-    def integer(self, name: str, low: int, high: int) -> int:
-        value = self.values.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.refuse(
-                f"{name} is {_shown(value)}; allowed are whole numbers from {low} to {high}"
-            )
-        return value
-
-    def boolean(self, name: str) -> bool:
-        value = self.values.get(name)
-        if not isinstance(value, bool):
-            raise self.refuse(f"{name} is {_shown(value)}; allowed are true and false")
-        return value
-
-    def choice(self, name: str, choices: type[_Choice]) -> _Choice:
-        value = self.values.get(name)
-        try:
-            return choices(str(value))
-        except ValueError:
-            allowed = ", ".join(choices)
-            raise self.refuse(f"{name} is {_shown(value)}; allowed are {allowed}") from None
-
-    def nested(self, name: str) -> _Fields:
-        value = self.values.get(name)
-        if not isinstance(value, dict):
-            raise self.refuse(f"{name} must be an object")
-        return _Fields(value, self.number)
-
-    def samples(self, name: str) -> tuple[float, ...]:
-        return self.checked_samples(name, self.values.get(name))
-
-    def checked_samples(self, name: str, values: Any) -> tuple[float, ...]:
-        if not isinstance(values, list) or not 1 <= len(values) <= MAXIMUM_SAMPLES:
-            raise self.refuse(f"{name} must be a list of 1 to {MAXIMUM_SAMPLES} samples")
-        for value in values:
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise self.refuse(f"{name} holds {_shown(value)}, which is no number")
-            if not 0 < value <= MAXIMUM_SAMPLE_MS or not math.isfinite(value):
-                raise self.refuse(
-                    f"{name} holds {_shown(value)}; "
-                    f"a sample is above 0 and at most {MAXIMUM_SAMPLE_MS:.0f} ms"
-                )
-        return tuple(float(value) for value in values)
-
-
-def _read_environment(line: _Fields) -> EnvironmentLine:
+def _read_environment(line: CheckedFields) -> EnvironmentLine:
     schema = line.values.get("schema")
     if schema != SCHEMA or isinstance(schema, bool):
-        raise line.refuse(f"has schema {_shown(schema)}; this version reads schema {SCHEMA}")
+        raise line.refuse(f"has schema {shown(schema)}; this version reads schema {SCHEMA}")
     try:
         run_id = uuid.UUID(line.text("run_id", 36))
     except ValueError:
@@ -340,7 +254,7 @@ def _read_environment(line: _Fields) -> EnvironmentLine:
     )
 
 
-def _read_time(line: _Fields, name: str) -> datetime:
+def _read_time(line: CheckedFields, name: str) -> datetime:
     try:
         moment = datetime.fromisoformat(line.text(name, 40))
     except ValueError:
@@ -350,11 +264,11 @@ def _read_time(line: _Fields, name: str) -> datetime:
     return moment
 
 
-def _read_stack(stack: _Fields) -> StackSpec:
+def _read_stack(stack: CheckedFields) -> StackSpec:
     memory_format = stack.text("memory_format", 20)
     if memory_format not in ("contiguous", "channels_last"):
         raise stack.refuse(
-            f"memory_format is {_shown(memory_format)}; allowed are contiguous, channels_last"
+            f"memory_format is {shown(memory_format)}; allowed are contiguous, channels_last"
         )
     version = stack.text("framework_version", 20)
     if not version:
@@ -371,11 +285,11 @@ def _read_stack(stack: _Fields) -> StackSpec:
     )
 
 
-def _read_layer(line: _Fields) -> ConvolutionSpec:
+def _read_layer(line: CheckedFields) -> ConvolutionSpec:
     columns = line.nested("layer")
     unknown = columns.values.keys() - {*_LAYER_SIZES, "bias"}
     if unknown:
-        raise line.refuse(f"layer has an unknown value {_shown(min(unknown))}")
+        raise line.refuse(f"layer has an unknown value {shown(min(unknown))}")
     sizes = {
         name: columns.integer(name, 0 if name in _MAY_BE_ZERO else 1, MAXIMUM_EXTENT)
         for name in _LAYER_SIZES
@@ -388,7 +302,7 @@ def _read_layer(line: _Fields) -> ConvolutionSpec:
     return layer
 
 
-def _read_convolution(line: _Fields) -> ConvolutionLine:
+def _read_convolution(line: CheckedFields) -> ConvolutionLine:
     passes = line.nested("samples_ms").values
     if not passes:
         raise line.refuse("samples_ms holds no pass")
@@ -396,7 +310,7 @@ def _read_convolution(line: _Fields) -> ConvolutionLine:
     for name, values in passes.items():
         if name not in _PASSES:
             allowed = ", ".join(_PASSES)
-            raise line.refuse(f"samples_ms holds {_shown(name)}; allowed are {allowed}")
+            raise line.refuse(f"samples_ms holds {shown(name)}; allowed are {allowed}")
         samples[_PASSES[name]] = line.checked_samples(name, values)
     return ConvolutionLine(
         line_number=line.number,
@@ -407,7 +321,7 @@ def _read_convolution(line: _Fields) -> ConvolutionLine:
     )
 
 
-def _read_iteration(line: _Fields) -> IterationLine:
+def _read_iteration(line: CheckedFields) -> IterationLine:
     peak = line.values.get("peak_memory_bytes")
     return IterationLine(
         line_number=line.number,
@@ -422,7 +336,7 @@ def _read_iteration(line: _Fields) -> IterationLine:
     )
 
 
-def _read_error(line: _Fields) -> ErrorLine:
+def _read_error(line: CheckedFields) -> ErrorLine:
     work = line.nested("work")
     kind = line.choice("error", FailureKind)
     message = line.values.get("message")
@@ -431,12 +345,12 @@ def _read_error(line: _Fields) -> ErrorLine:
     of_convolution = work.values.get("kind") == "convolution"
     if not of_convolution and work.values.get("kind") != "iteration":
         raise line.refuse(
-            f"work is of kind {_shown(work.values.get('kind'))}; allowed are convolution, iteration"
+            f"work is of kind {shown(work.values.get('kind'))}; allowed are convolution, iteration"
         )
     return ErrorLine(
         line_number=line.number,
         kind=kind,
-        message=_UNSTORABLE.sub("", message)[:MAXIMUM_MESSAGE_CHARACTERS],
+        message=without_unstorable(message)[:MAXIMUM_MESSAGE_CHARACTERS],
         batch_size=work.integer("batch_size", 1, MAXIMUM_BATCH_SIZE),
         round=work.integer("round", 1, MAXIMUM_ROUND),
         layer=_read_layer(work) if of_convolution else None,
@@ -445,7 +359,7 @@ def _read_error(line: _Fields) -> ErrorLine:
     )
 
 
-def _read_done(line: _Fields) -> DoneLine:
+def _read_done(line: CheckedFields) -> DoneLine:
     line.check_storable("the end of the run", line.values)
     return DoneLine(
         line_number=line.number,
@@ -457,7 +371,7 @@ def _read_done(line: _Fields) -> DoneLine:
     )
 
 
-_READERS: dict[str, Callable[[_Fields], ResultLine]] = {
+_READERS: dict[str, Callable[[CheckedFields], ResultLine]] = {
     "environment": _read_environment,
     "convolution": _read_convolution,
     "iteration": _read_iteration,

@@ -241,6 +241,27 @@ def test_interrupt_stops_the_probe_and_keeps_what_is_measured(
     assert "5 of 5 pieces of work" in run_benchmark("--batch-sizes", "1,2")
 
 
+def test_second_interrupt_leaves_at_once_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, at_sleep: dict[str, Callable[[], None]], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_PROBE_HOLD_AFTER", "3")
+
+    def interrupt_twice() -> None:
+        if BenchmarkJob.objects.filter(stored_count=3).exists():
+            at_sleep.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    at_sleep["interrupt"] = interrupt_twice
+
+    assert refusal("--machine", "local", "--batch-sizes", "1", returncode=130) == (
+        "Interrupted; the same command goes on from here."
+    )
+    (job_folder(tmp_path) / "go").touch()
+    assert run_benchmark("--batch-sizes", "1").endswith("(9 are measured or under way).")
+    assert MeasurementRun.objects.count() == 1
+
+
 def test_detached_job_is_left_to_the_worker(
     monkeypatch: pytest.MonkeyPatch,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,

@@ -72,6 +72,15 @@ class Command(BaseCommand):
         parser.add_argument("--yes", action="store_true", help="Do not ask before a long job.")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._benchmark(options)
+        except KeyboardInterrupt:
+            raise CommandError(
+                "Interrupted; the same command goes on from here.",
+                returncode=INTERRUPTED_EXIT_CODE,
+            ) from None
+
+    def _benchmark(self, options: dict[str, Any]) -> None:
         batch_sizes = _check_options(options)
         try:
             machine = find_machine(options["machine"])
