@@ -48,6 +48,15 @@ def model(
     return bytes(helper.make_model(graph, opset_imports=opset).SerializeToString())
 
 
+def without_weights(data: bytes) -> bytes:
+    """The same file with the values of large tensors taken out."""
+    proto = onnx.load_model_from_string(data)
+    for tensor in proto.graph.initializer:
+        if len(tensor.raw_data) > 1024:
+            tensor.ClearField("raw_data")
+    return bytes(proto.SerializeToString())
+
+
 CLASSIFIER = (
     node("GlobalAveragePool", ["features"], "pooled"),
     node("Flatten", ["pooled"], "flat"),
