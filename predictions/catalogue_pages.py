@@ -18,7 +18,7 @@ from benchmarking.models import (
 )
 from predictions.display import format_exact_usd
 from predictions.prices import ChosenPrice, choose_price
-from predictions.query import DEFAULT_PRICE_KIND, DEFAULT_REGION
+from predictions.query import DEFAULT_PRICE_KIND, DEFAULT_REGION, usual_image_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class MachineLine:
 
 @dataclass(frozen=True, slots=True)
 class ArchitectureLine:
-    """A CNN at one image size in the list."""
+    """A CNN in the list, described at its usual image size."""
 
     slug: str
     image_size: int
+    image_sizes: tuple[int, ...]
     family: str
     million_parameters: float
     billion_multiply_adds: float
@@ -100,18 +101,20 @@ def measured_on(machine: Machine) -> list[MeasuredLine]:
 
 def architecture_lines(search: str = "") -> list[ArchitectureLine]:
     """CNNs whose name or family holds every word of ``search``."""
-    return [
-        ArchitectureLine(
-            architecture.slug,
-            architecture.image_size,
-            architecture.family,
-            architecture.parameters / 1e6,
-            architecture.multiply_adds / 1e9,
-            architecture.saved_bytes_per_example / 2**20,
-        )
-        for architecture in Architecture.objects.defer("operations")
-        if _holds(search, f"{architecture.slug} {architecture.family}")
-    ]
+    by_slug: dict[str, dict[int, Architecture]] = defaultdict(dict)
+    for architecture in Architecture.objects.defer("operations"):
+        if _holds(search, f"{architecture.slug} {architecture.family}"):
+            by_slug[architecture.slug][architecture.image_size] = architecture
+    return [_architecture_line(slug, traced) for slug, traced in by_slug.items()]
+
+
+def image_sizes_of(slug: str) -> list[int]:
+    """Every image size that a CNN was traced at, ascending."""
+    return list(
+        Architecture.objects.filter(slug=slug)
+        .order_by("image_size")
+        .values_list("image_size", flat=True)
+    )
 
 
 def layers_of(architecture: Architecture) -> list[ArchitectureLayer]:
@@ -133,6 +136,19 @@ def measured_for(architecture: Architecture) -> list[MeasuredLine]:
         MeasuredLine(row["run__machine__slug"], stacks.get(row["run__stack"], ""), row["timings"])
         for row in counted
     ]
+
+
+def _architecture_line(slug: str, traced: dict[int, Architecture]) -> ArchitectureLine:
+    usual = traced[usual_image_size(slug, tuple(traced))]
+    return ArchitectureLine(
+        slug,
+        usual.image_size,
+        tuple(sorted(traced)),
+        usual.family,
+        usual.parameters / 1e6,
+        usual.multiply_adds / 1e9,
+        usual.saved_bytes_per_example / 2**20,
+    )
 
 
 def _machine_line(machine: Machine, prices: Sequence[Price]) -> MachineLine:

@@ -94,16 +94,10 @@ class ForecastQuery:
     max_memory_gib: float | None = None
 
     def image_size_of(self, architecture: str, traced_sizes: Sequence[int] = ()) -> int:
-        """Pixels that ``architecture`` is asked for: the query's, else the usual size.
-
-        Where the usual size was not traced, the nearest of ``traced_sizes`` stands in.
-        """
+        """Pixels that ``architecture`` is asked for: the query's, else the usual size."""
         if self.image_size is not None:
             return self.image_size
-        usual = IMAGE_SIZE_OF.get(architecture, DEFAULT_IMAGE_SIZE)
-        if not traced_sizes or usual in traced_sizes:
-            return usual
-        return min(traced_sizes, key=lambda size: (abs(size - usual), size))
+        return usual_image_size(architecture, traced_sizes)
 
     def parameters(self) -> list[tuple[str, str]]:
         """Names and values of the query string, in one fixed order, defaults left out."""
@@ -174,6 +168,17 @@ def parse_query(parameters: Mapping[str, Sequence[str]], choices: Choices) -> Fo
     if errors:
         raise QueryError(errors)
     return ForecastQuery(**values)
+
+
+def usual_image_size(architecture: str, traced_sizes: Sequence[int] = ()) -> int:
+    """Pixels that a CNN trains at unless somebody says otherwise.
+
+    Where that size was not traced, the nearest of ``traced_sizes`` stands in.
+    """
+    usual = IMAGE_SIZE_OF.get(architecture, DEFAULT_IMAGE_SIZE)
+    if not traced_sizes or usual in traced_sizes:
+        return usual
+    return min(traced_sizes, key=lambda size: (abs(size - usual), size))
 
 
 def did_you_mean(text: str, known: Iterable[str]) -> str:
@@ -290,8 +295,8 @@ def _check_image_size(values: Mapping[str, Any], choices: Choices, errors: dict[
     if any(size in sizes for sizes in traced.values()):
         return
     known = "; ".join(
-        f"{slug} at {' or '.join(map(str, sorted(sizes)))} px"
-        for slug, sizes in list(traced.items())[:3]
+        f"{slug} at {', '.join(map(str, sorted(sizes)))} px"
+        for slug, sizes in list(traced.items())[:2]
     )
     errors["image_size"] = f"No layers are known at {size} px. Known: {known}."
 

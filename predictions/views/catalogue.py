@@ -9,6 +9,7 @@ from django.views.decorators.http import conditional_page, require_safe
 from benchmarking.models import Architecture, Machine
 from predictions.catalogue_pages import (
     architecture_lines,
+    image_sizes_of,
     layers_of,
     machine_lines,
     measured_for,
@@ -66,6 +67,7 @@ def architecture_page(request: HttpRequest, slug: str, image_size: int) -> HttpR
     context = {
         "page": "architectures",
         "architecture": architecture,
+        "image_sizes": image_sizes_of(slug),
         "layers": layers_of(architecture),
         "measured": measured_for(architecture),
     }

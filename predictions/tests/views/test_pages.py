@@ -69,7 +69,8 @@ class TestMachines:
 class TestArchitectures:
     def test_the_list(self, catalogue, client):
         text = text_of(client.get("/architectures/"))
-        assert "4 CNNs" in text
+        assert "3 CNNs" in text
+        assert "299 px<small>or 224 to 299</small>" in text
         assert "25.6 M" in text and "4.09 G" in text
 
     def test_a_cnn_has_its_layers(self, catalogue, client):
