@@ -78,7 +78,10 @@ def test_a_class_works_as_a_function_and_its_name_becomes_a_slug(own: Path, tmp_
         ("own_network.py", "is not of the form FILE.py:function"),
         ("missing.py:my_network", "missing.py: no such file"),
         ("helper.txt:f", "helper.txt: no such file"),
-        ("own_network.py:my_netwrok", "no function 'my_netwrok' (did you mean my_network or MyNet?)"),
+        (
+            "own_network.py:my_netwrok",
+            "no function 'my_netwrok' (did you mean my_network or MyNet?)",
+        ),
         ("own_network.py:A_NUMBER", "no function 'A_NUMBER'"),
         ("own_network.py:no_module", "returned int, not a torch.nn.Module"),
         ("own_network.py:broken", "building it failed: first line"),
