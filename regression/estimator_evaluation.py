@@ -73,14 +73,15 @@ def leave_out(
     devices: Mapping[str, DeviceSpec],
     seed: int,
     report: Report = lambda line: None,
+    fit: Callable[..., FittedSteps] = fit_steps,
 ) -> list[LeftOut]:
-    """Predict every example under each split."""
+    """Predict every example under each split, with estimators that ``fit`` makes."""
     groups = _network_folds(examples, seed)
     results = [_empty(split, examples) for split in SPLITS]
     by_split = dict(zip(SPLITS, results, strict=True))
     for fold in range(FOLDS):
         held = np.flatnonzero(groups == fold)
-        fitted = fit_steps(layer_timings, _others(examples, held), devices)
+        fitted = fit(layer_timings, _others(examples, held), devices)
         _predict_into(by_split["networks"], examples, held, fitted)
         report(f"networks left out: {fold + 1} of {FOLDS}")
     chips = sorted({example.context.chip for example in examples})
@@ -89,9 +90,9 @@ def leave_out(
         others = _others(examples, held)
         foreign = [t for t in layer_timings if chip_of(devices[t.device]) != chip]
         if len(foreign) < len(layer_timings):
-            fitted = fit_steps(layer_timings, others, devices)
+            fitted = fit(layer_timings, others, devices)
             _predict_into(by_split["iterations"], examples, held, fitted)
-        fitted = fit_steps(foreign, others, devices)
+        fitted = fit(foreign, others, devices)
         _predict_into(by_split["devices"], examples, held, fitted)
         report(f"devices left out: {chip}")
     return results
@@ -192,8 +193,8 @@ def _order_by_basis(widths: dict[str, float]) -> None:
 def _weighted_quantile(
     errors: FloatArray, member: NDArray[np.bool_], examples: Sequence[StepExample]
 ) -> float:
-    rows = np.flatnonzero(member)
-    if len(rows) == 0:
+    rows = np.flatnonzero(member).tolist()
+    if not rows:
         return 0.5
     keys = [(examples[i].network, examples[i].context.chip) for i in rows]
     sizes: dict[tuple[str, str], int] = {}
@@ -203,7 +204,8 @@ def _weighted_quantile(
     absolute = np.abs(errors[rows])
     order = np.argsort(absolute)
     cumulated = np.cumsum(weights[order]) / weights.sum()
-    return float(absolute[order][min(np.searchsorted(cumulated, COVERAGE), len(rows) - 1)])
+    position = min(int(np.searchsorted(cumulated, COVERAGE)), len(rows) - 1)
+    return float(absolute[order][position])
 
 
 def covered_places(
@@ -217,9 +219,7 @@ def covered_places(
     return sorted(iterations), sorted(layers)
 
 
-def summarize(
-    results: Sequence[LeftOut], examples: Sequence[StepExample]
-) -> dict[str, Any]:
+def summarize(results: Sequence[LeftOut], examples: Sequence[StepExample]) -> dict[str, Any]:
     """Figures per split, device, precision and family, with baselines and coverage."""
     counted = np.array([counts_for_intervals(example) for example in examples])
     baselines = baseline_errors(examples)
@@ -244,7 +244,7 @@ def summarize(
                         "group": kind,
                         "name": label[0],
                         "precision": label[1],
-                        "cnns": len({examples[i].network for i in np.flatnonzero(chosen)}),
+                        "cnns": len({examples[i].network for i in np.flatnonzero(chosen).tolist()}),
                         "points": int(chosen.sum()),
                         **_figures(result.errors[chosen]),
                         "coverage": round(float(inside[chosen].mean()), 3),
@@ -318,7 +318,8 @@ def _flops_over_peak(examples: Sequence[StepExample]) -> FloatArray:
         names = np.array([examples[i].network for i in rows])
         for i in rows:
             others = np.array(rows)[names != examples[i].network]
-            errors[i] = np.median(ratio[others]) - ratio[i]
+            if len(others):
+                errors[i] = np.median(ratio[others]) - ratio[i]
     return errors
 
 
@@ -332,7 +333,13 @@ def _ideal_ms(example: StepExample) -> float:
 
 def _curve(example: StepExample) -> tuple[Any, ...]:
     context = example.context
-    return (example.network, id(example.terms), example.device.slug, context.precision, context.host)
+    return (
+        example.network,
+        id(example.terms),
+        example.device.slug,
+        context.precision,
+        context.host,
+    )
 
 
 def _linear_in_batch(examples: Sequence[StepExample]) -> FloatArray:
@@ -401,5 +408,3 @@ def format_table(report: Mapping[str, Any]) -> str:
             )
         lines.append("")
     return "\n".join(lines)
-
-

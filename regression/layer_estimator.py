@@ -7,7 +7,7 @@ correction is only the trees' guess, which the step estimator replaces by a band
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -63,7 +63,7 @@ class LayerEstimator:
         self.source_weights = source_weights
         self.seed = seed
 
-    def fit(self, timings: Sequence[LayerTimings], devices: dict[str, DeviceSpec]) -> Self:
+    def fit(self, timings: Sequence[LayerTimings], devices: Mapping[str, DeviceSpec]) -> Self:
         """Learn the correction from timings on devices whose specification is given."""
         if not timings:
             raise ValueError("no layer timings to learn from")

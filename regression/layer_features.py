@@ -114,9 +114,7 @@ class LayerTable:
 
     def crossed_with(self, batch_sizes: FloatArray) -> LayerTable:
         """Every layer of the table at every batch size: entry ``i * len(batch_sizes) + j``."""
-        columns = [
-            np.repeat(getattr(self, field.name), len(batch_sizes)) for field in fields(self)
-        ]
+        columns = [np.repeat(getattr(self, field.name), len(batch_sizes)) for field in fields(self)]
         columns[0] = np.tile(batch_sizes, len(self))
         return LayerTable(*columns)
 
@@ -171,7 +169,7 @@ class Rates:
     bandwidth_gb_s: float
     element_bytes: float
     arithmetic: int
-    """0 CUDA cores, 1 TF32 on tensor cores, 2 half precision on tensor cores, 3 half storage only"""
+    """0 CUDA cores, 1 TF32 and 2 half precision on tensor cores, 3 half storage only."""
 
     @classmethod
     def of(cls, device: DeviceSpec, precision: Precision) -> Rates:
@@ -195,7 +193,7 @@ class Rates:
         return cls(device.fp32_tflops, device.bandwidth_gb_s, 4.0, 0)
 
     def roofline_ms(self, layers: LayerTable) -> FloatArray:
-        """Milliseconds that arithmetic or memory traffic takes at the peak rates, whichever more."""
+        """Milliseconds of arithmetic or of memory traffic at the peak rates, whichever is more."""
         compute = 2e-9 * layers.multiply_adds / self.peak_tflops
         memory = 1e-6 * layers.elements * self.element_bytes / self.bandwidth_gb_s
         return np.asarray(np.maximum(compute, memory))

@@ -58,7 +58,7 @@ _HOST = frozenset({"host_forward", "host_backward", "host_views", "host_tensors"
 _BESIDE = frozenset({"host_to_device", "constant"})
 
 _PRIORS: dict[str, tuple[float, float]] = {
-    **{name: (1.0, 0.15) for name in CONVOLUTION_TERMS},
+    **dict.fromkeys(CONVOLUTION_TERMS, (1.0, 0.15)),
     "grouped:full": (5.0, 0.7),
     "grouped:half": (5.0, 0.7),
     "matrix": (1.5, 0.4),
@@ -68,6 +68,7 @@ _PRIORS: dict[str, tuple[float, float]] = {
     "pool_backward": (1.5, 0.4),
     "elementwise": (1.0, 0.2),
     "copy": (1.3, 0.4),
+    "bias": (1.0, 0.4),
     "depthwise_forward:tensorflow": (15.0, 0.7),
     "depthwise_backward:tensorflow": (15.0, 0.7),
     "depthwise_forward:full": (3.0, 0.7),
@@ -245,8 +246,10 @@ class _Problem:
         )
         absent = len(self.names)
         self.factor_index = np.array(
-            [[position.get(context.factor(term) or "", absent) for term in TERMS]
-             for context in contexts]
+            [
+                [position.get(context.factor(term) or "", absent) for term in TERMS]
+                for context in contexts
+            ]
         )
         priors = [
             (np.log(_PRIORS[name][0]), _PRIORS[name][1])

@@ -36,6 +36,11 @@ LARGEST_BATCH_SIZE = 1024
 _GRID = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], dtype=float)
 """Layers are estimated at these batch sizes; between them their sums follow a power law."""
 
+_MOST_REMEMBERED = 4096
+"""Networks times places whose layers are kept, about 1 KB each, before all are forgotten."""
+
+_TYPICAL_BATCH_SIZE = 64.0
+
 FORECAST_HOST = "forecast"
 _CONVOLUTIONS = np.array([TERMS.index(term) for term in CONVOLUTION_TERMS])
 _NARROW = np.array(
@@ -111,8 +116,8 @@ class StepEstimator:
         self.chips_with_layers = frozenset(chips_with_layers)
         self.half_widths = dict(half_widths)
         self.model_version = model_version
-        self._terms: dict[tuple[str, int], NetworkTerms] = {}
-        self._convolutions: dict[tuple[str, int, DeviceSpec, Precision], FloatArray] = {}
+        self._terms: dict[TracedNetwork, NetworkTerms] = {}
+        self._convolutions: dict[tuple[TracedNetwork, DeviceSpec, Precision], FloatArray] = {}
 
     def estimate(
         self,
@@ -134,28 +139,13 @@ class StepEstimator:
         if sizes.size == 0 or sizes.min() < 1 or sizes.max() > LARGEST_BATCH_SIZE:
             raise ValueError(f"batch sizes are 1 to {LARGEST_BATCH_SIZE}")
         self.prepare(network, [(device, precision)])
-        terms = self._network_terms(network)
-        table = iteration_terms(
-            device,
-            terms,
-            sizes.astype(float),
-            precision,
-            np.zeros((len(terms.layers), len(sizes), 3)),
-            IterationWork.forecast(precision, optimizer),
-        )
-        table[:, _CONVOLUTIONS] = _interpolate(
-            self._convolutions[self._key(network, device, precision)], sizes.astype(float)
-        )
-        context = forecast_context(device, precision)
-        spent = table * self.calibration.coefficients(context)
+        spent = self._term_ms(network, device, sizes.astype(float), precision, optimizer)
         device_ms, host_ms, beside_ms = sum_parts(spent)
         iteration = combine_ms(device_ms, host_ms) + beside_ms
         convolution = spent[:, _CONVOLUTIONS].sum(axis=1)
         basis, indicative = self.basis(device, precision)
-        narrow = spent[:, _NARROW].sum(axis=1) > NARROW_SHARE * device_ms
-        half_width = np.array(
-            [self.half_widths[interval_cell(basis, precision, bool(each))] for each in narrow]
-        )
+        narrow = self._is_narrow(network, device, precision)
+        half_width = self.half_widths[interval_cell(basis, precision, narrow)]
         return StepEstimate(
             batch_sizes=sizes,
             iteration_ms=iteration,
@@ -178,13 +168,15 @@ class StepEstimator:
         Raises ``ValueError`` as ``estimate`` does.
         """
         missing = [
-            place for place in dict.fromkeys(places)
-            if self._key(network, *place) not in self._convolutions
+            place for place in dict.fromkeys(places) if (network, *place) not in self._convolutions
         ]
         for device, precision in missing:
             _check_covered(device, precision)
         if not missing:
             return
+        if len(self._convolutions) > _MOST_REMEMBERED:
+            self._convolutions.clear()
+            self._terms.clear()
         terms = self._network_terms(network)
         layers = terms.layers.crossed_with(_GRID)
         codes = np.repeat(np.arange(3), len(layers))
@@ -193,10 +185,14 @@ class StepEstimator:
         for place, spent in zip(missing, milliseconds, strict=True):
             by_pass = spent.reshape(3, len(terms.layers), len(_GRID)).transpose(1, 2, 0)
             table = iteration_terms(
-                place[0], terms, _GRID, place[1], by_pass,
+                place[0],
+                terms,
+                _GRID,
+                place[1],
+                by_pass,
                 IterationWork.forecast(place[1], Optimizer.SGD),
             )
-            self._convolutions[self._key(network, *place)] = np.maximum.accumulate(
+            self._convolutions[(network, *place)] = np.maximum.accumulate(
                 table[:, _CONVOLUTIONS], axis=0
             )
 
@@ -211,16 +207,43 @@ class StepEstimator:
             return "layers", precision is Precision.AMP
         return "specification", precision is Precision.AMP
 
-    def _key(
-        self, network: TracedNetwork, device: DeviceSpec, precision: Precision
-    ) -> tuple[str, int, DeviceSpec, Precision]:
-        return network.slug, network.image_size, device, precision
+    def _term_ms(
+        self,
+        network: TracedNetwork,
+        device: DeviceSpec,
+        batch_sizes: FloatArray,
+        precision: Precision,
+        optimizer: Optimizer,
+    ) -> FloatArray:
+        """Milliseconds of each term at each batch size, shape (batch sizes, terms)."""
+        terms = self._network_terms(network)
+        table = iteration_terms(
+            device,
+            terms,
+            batch_sizes,
+            precision,
+            np.zeros((len(terms.layers), len(batch_sizes), 3)),
+            IterationWork.forecast(precision, optimizer),
+        )
+        table[:, _CONVOLUTIONS] = _interpolate(
+            self._convolutions[network, device, precision], batch_sizes
+        )
+        return table * self.calibration.coefficients(forecast_context(device, precision))
+
+    def _is_narrow(self, network: TracedNetwork, device: DeviceSpec, precision: Precision) -> bool:
+        """Decided once for a curve, so that its interval does not jump along it."""
+        terms = self._network_terms(network)
+        if not (terms.layers.groups > 1).any():
+            return False
+        typical = np.array([_TYPICAL_BATCH_SIZE])
+        spent = self._term_ms(network, device, typical, precision, Optimizer.SGD)
+        device_ms, _, _ = sum_parts(spent)
+        return bool(spent[0, _NARROW].sum() > NARROW_SHARE * device_ms[0])
 
     def _network_terms(self, network: TracedNetwork) -> NetworkTerms:
-        key = (network.slug, network.image_size)
-        if key not in self._terms:
-            self._terms[key] = network_terms(network)
-        return self._terms[key]
+        if network not in self._terms:
+            self._terms[network] = network_terms(network)
+        return self._terms[network]
 
     def save(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Write the estimator as two files; ``record`` is kept beside it (hashes, versions)."""

@@ -113,5 +113,3 @@ def iteration_terms(
 def layers_at_batch(network: NetworkTerms, batch_size: int) -> LayerTable:
     """The network's unique layers at one batch size."""
     return network.layers.crossed_with(np.array([float(batch_size)]))
-
-

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarking.specs import (
     FLOAT32_BYTES,
+    ConvolutionSpec,
     ConvolutionUse,
     OperationSpec,
     Pass,
@@ -29,6 +30,7 @@ MEMORY_GROUPS: tuple[str, ...] = (
     "pool_backward",
     "elementwise",
     "copy",
+    "bias",
 )
 
 _MATRIX_PRODUCTS = frozenset({"addmm", "mm", "bmm", "baddbmm"})
@@ -98,7 +100,7 @@ class NetworkTerms:
 
 def network_terms(network: TracedNetwork) -> NetworkTerms:
     """The terms of a traced network."""
-    memory_bytes = {group: (0.0, 0.0) for group in MEMORY_GROUPS}
+    memory_bytes = dict.fromkeys(MEMORY_GROUPS, (0.0, 0.0))
     matrix_bytes = (0.0, 0.0)
     matrix_multiply_adds = 0.0
     forward = backward = views = kernels = 0
@@ -122,6 +124,7 @@ def network_terms(network: TracedNetwork) -> NetworkTerms:
             forward += operation.calls
         else:
             backward += operation.calls
+    memory_bytes["bias"] = (_bias_bytes(network.convolutions), 0.0)
     layers, counts = _unique_layers(network.convolutions)
     return NetworkTerms(
         layers=layers,
@@ -143,9 +146,15 @@ def _plus(total: tuple[float, float], part: tuple[float, float]) -> tuple[float,
     return (total[0] + part[0], total[1] + part[1])
 
 
+def _bias_bytes(uses: tuple[ConvolutionUse, ...]) -> float:
+    """Bytes per example of adding biases to outputs, and of summing gradients up for them."""
+    outputs = sum(use.count * use.layer.output_elements for use in uses if use.layer.bias)
+    return 3.0 * FLOAT32_BYTES * outputs
+
+
 def _unique_layers(uses: tuple[ConvolutionUse, ...]) -> tuple[LayerTable, FloatArray]:
-    positions: dict[object, int] = {}
-    specs = []
+    positions: dict[ConvolutionSpec, int] = {}
+    specs: list[ConvolutionSpec] = []
     for use in uses:
         if use.layer not in positions:
             positions[use.layer] = len(specs)

@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarking.specs import DeviceSpec, Precision
 from regression.layer_estimator import LayerEstimator
-from numpy.typing import NDArray
-
 from regression.layer_features import FloatArray, LayerTable, concatenate_layers, distinct_layers
 from regression.public_data.layer_timings import DEEPBENCH, ITERATIONS, LayerTimings
 from regression.step_calibration import (
@@ -116,9 +115,11 @@ def example_terms(
         parts = [layers_at_batch(examples[i].terms, examples[i].batch_size) for i in rows]
         table, members = distinct_layers(concatenate_layers(parts))
         codes = np.repeat(np.arange(3), len(table))
-        spent = layers.predict_table(
-            device, concatenate_layers([table] * 3), codes, precision, source
-        ).reshape(3, -1).T
+        spent = (
+            layers.predict_table(device, concatenate_layers([table] * 3), codes, precision, source)
+            .reshape(3, -1)
+            .T
+        )
         edges = np.cumsum([0, *(len(part) for part in parts)])
         for position, i in enumerate(rows):
             own = spent[members[edges[position] : edges[position + 1]]]
@@ -193,7 +194,7 @@ def _infer_layers(
                     table.layers.take(kept),
                     np.full(len(kept), code),
                     table.milliseconds[kept, code] * np.exp(moved[kept] / importance[kept]),
-                    importance[kept],
+                    importance[kept].astype(float),
                 )
             )
     return evidence

@@ -69,8 +69,9 @@ def build_keras_network(name: str, image_size: int) -> nn.Module:
     return builders[name](image_size, classes)
 
 
-def _classified(features: list[nn.Module], hidden: list[list[nn.Module]], image_size: int,
-                outputs: list[int]) -> nn.Sequential:
+def _classified(
+    features: list[nn.Module], hidden: list[list[nn.Module]], image_size: int, outputs: list[int]
+) -> nn.Sequential:
     """Features, then dense layers whose first width follows from the image size."""
     body = nn.Sequential(*features, nn.Flatten()).to("meta")
     width = body(torch.empty(2, 3, image_size, image_size, device="meta")).shape[1]
@@ -87,24 +88,31 @@ def _conv_relu(inputs: int, outputs: int, kernel: int, padding: int) -> list[nn.
 
 
 def _lenet5(image_size: int, classes: int) -> nn.Module:
-    features = [
-        *_conv_relu(3, 6, 5, 0), nn.MaxPool2d(2), *_conv_relu(6, 16, 5, 0), nn.MaxPool2d(2)
-    ]
+    features = [*_conv_relu(3, 6, 5, 0), nn.MaxPool2d(2), *_conv_relu(6, 16, 5, 0), nn.MaxPool2d(2)]
     return _classified(features, [[nn.ReLU()], [nn.ReLU()], []], image_size, [120, 84, classes])
 
 
 def _mnist_cnn(image_size: int, classes: int) -> nn.Module:
     features = [
-        *_conv_relu(3, 32, 3, 0), nn.MaxPool2d(2),
-        *_conv_relu(32, 64, 3, 0), nn.MaxPool2d(2), nn.Dropout(0.5),
+        *_conv_relu(3, 32, 3, 0),
+        nn.MaxPool2d(2),
+        *_conv_relu(32, 64, 3, 0),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.5),
     ]
     return _classified(features, [[]], image_size, [classes])
 
 
 def _cifar10_cnn(image_size: int, classes: int) -> nn.Module:
     features = [
-        *_conv_relu(3, 32, 3, 1), *_conv_relu(32, 32, 3, 0), nn.MaxPool2d(2), nn.Dropout(0.25),
-        *_conv_relu(32, 64, 3, 1), *_conv_relu(64, 64, 3, 0), nn.MaxPool2d(2), nn.Dropout(0.25),
+        *_conv_relu(3, 32, 3, 1),
+        *_conv_relu(32, 32, 3, 0),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.25),
+        *_conv_relu(32, 64, 3, 1),
+        *_conv_relu(64, 64, 3, 0),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.25),
     ]
     hidden: list[list[nn.Module]] = [[nn.ReLU(), nn.Dropout(0.5)], []]
     return _classified(features, hidden, image_size, [512, classes])
@@ -118,9 +126,7 @@ def _vgg(stages: tuple[int, ...], image_size: int, classes: int) -> nn.Module:
             features += _conv_relu(channels, width, 3, 1)
             channels = width
         features.append(nn.MaxPool2d(2))
-    return _classified(
-        features, [[nn.ReLU()], [nn.ReLU()], []], image_size, [4096, 4096, classes]
-    )
+    return _classified(features, [[nn.ReLU()], [nn.ReLU()], []], image_size, [4096, 4096, classes])
 
 
 def _alexnet(image_size: int, classes: int) -> nn.Module:
@@ -133,10 +139,14 @@ def _alexnet(image_size: int, classes: int) -> nn.Module:
         return [*layers, nn.MaxPool2d(2)] if pool else layers
 
     features = [
-        *block(3, 96, 11, 5, True), *block(96, 256, 5, 2, True),
-        nn.ZeroPad2d(1), *block(256, 512, 3, 1, True),
-        nn.ZeroPad2d(1), *block(512, 1024, 3, 1, False),
-        nn.ZeroPad2d(1), *block(1024, 1024, 3, 1, True),
+        *block(3, 96, 11, 5, True),
+        *block(96, 256, 5, 2, True),
+        nn.ZeroPad2d(1),
+        *block(256, 512, 3, 1, True),
+        nn.ZeroPad2d(1),
+        *block(512, 1024, 3, 1, False),
+        nn.ZeroPad2d(1),
+        *block(1024, 1024, 3, 1, True),
     ]
     hidden: list[list[nn.Module]] = [
         [nn.BatchNorm1d(3072), nn.ReLU(), nn.Dropout(0.5)],
@@ -169,8 +179,11 @@ class _SmallBlock(nn.Module):
                 nn.Conv2d(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)
             )
         self.residual = nn.Sequential(
-            nn.Conv2d(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs), nn.ReLU(),
-            nn.Conv2d(outputs, outputs, 1), nn.BatchNorm2d(outputs),
+            nn.Conv2d(inputs, outputs, 1, stride),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 1),
+            nn.BatchNorm2d(outputs),
         )
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -180,10 +193,17 @@ class _SmallBlock(nn.Module):
 class _ResNetSmall(nn.Sequential):
     def __init__(self, classes: int) -> None:
         super().__init__(
-            nn.Conv2d(3, 64, 7, 2, 3), nn.ReLU(), nn.BatchNorm2d(64), nn.MaxPool2d(3, 2, 1),
-            _SmallBlock(64, 64, 2), _SmallBlock(64, 64, 1),
-            _SmallBlock(64, 128, 2), _SmallBlock(128, 128, 1),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, classes),
+            nn.Conv2d(3, 64, 7, 2, 3),
+            nn.ReLU(),
+            nn.BatchNorm2d(64),
+            nn.MaxPool2d(3, 2, 1),
+            _SmallBlock(64, 64, 2),
+            _SmallBlock(64, 64, 1),
+            _SmallBlock(64, 128, 2),
+            _SmallBlock(128, 128, 1),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(128, classes),
         )
 
 
@@ -216,7 +236,10 @@ class _PreActivationBlock(nn.Module):
 class _PreActivationResNet(nn.Sequential):
     def __init__(self, stages: tuple[int, ...], bottleneck: bool, classes: int) -> None:
         layers: list[nn.Module] = [
-            nn.Conv2d(3, 64, 7, 2, 3), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+            nn.Conv2d(3, 64, 7, 2, 3),
+            nn.BatchNorm2d(64),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2, 1),
         ]
         channels = 64
         for stage, repeats in enumerate(stages):
@@ -227,6 +250,10 @@ class _PreActivationResNet(nn.Sequential):
                 layers.append(_PreActivationBlock(channels, width, stride, bottleneck, first))
                 channels = width * 4 if bottleneck else width
         super().__init__(
-            *layers, nn.BatchNorm2d(channels), nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes),
+            *layers,
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(channels, classes),
         )

@@ -39,7 +39,10 @@ _RENAMED: dict[str, str] = {
 _FAMILIES: tuple[tuple[str, str], ...] = (
     (r"(legacy_)?(se)?resnext|ig_|ssl_|swsl_|gluon_resnext", "resnext"),
     (r"resnetv2", "resnetv2"),
-    (r"(tv_|gluon_|legacy_|ese?ca|eca)?(se)?(sk)?resnet(?!v2)|ecaresnet|resnest|seresnet", "resnet"),
+    (
+        r"(tv_|gluon_|legacy_|ese?ca|eca)?(se)?(sk)?resnet(?!v2)|ecaresnet|resnest|seresnet",
+        "resnet",
+    ),
     (r"wide_resnet", "resnet"),
     (r"vgg|repvgg", "vgg"),
     (r"densenet", "densenet"),

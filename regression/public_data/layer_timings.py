@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -46,13 +46,13 @@ _RANDOM_LAYER_FILES = {
     "V100": "v100-sxm2-16gb",
 }
 _SESSION_CALL_MS = 0.15
-"""Floor of a TensorFlow 1 session call in the random layers, whose smallest times are 0.14 to 0.24."""
+"""Floor of a TensorFlow 1 session call: the smallest random layers take 0.14 to 0.24."""
 
 _SHORTEST_MS = 0.02
 """What is left of a random layer after the session call is never taken as shorter."""
 
 _SMALLEST_MULTIPLY_ADDS = 1e7
-"""Smaller random layers time the session call; chosen by work, for a choice by time would bias it."""
+"""Smaller random layers time the session call. Chosen by work: by time it would bias them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,4 +244,5 @@ def _layer_row(
 
 
 def _table(rows: Sequence[Iterable[float]]) -> LayerTable:
-    return LayerTable(*np.array([tuple(row) for row in rows], dtype=float).T)
+    columns = len(fields(LayerTable))
+    return LayerTable(*np.array([tuple(row) for row in rows], dtype=float).reshape(-1, columns).T)

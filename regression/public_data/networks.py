@@ -33,13 +33,11 @@ def trace_published_networks(
     tracers: dict[tuple[str, str], NetworkTracer | None] = {}
     for key in sorted(set(keys)):
         try:
-            name = (key.collection, key.name)
-            if key.collection == "keras":
-                tracer = _keras_tracer(key)
-            else:
-                if name not in tracers:
-                    tracers[name] = _tracer(key)
-                tracer = tracers[name]
+            # A Keras classifier is built for one image size, the others fit several.
+            name = (key.collection, f"{key.name} {key.image_size * (key.collection == 'keras')}")
+            if name not in tracers:
+                tracers[name] = _tracer(key)
+            tracer = tracers[name]
             if tracer is None:
                 continue
             network = tracer.trace(key.image_size)
@@ -95,21 +93,19 @@ def with_weight_penalty(network: TracedNetwork) -> TracedNetwork:
     return dataclasses.replace(network, operations=network.operations + penalty)
 
 
-def _keras_tracer(key: NetworkKey) -> NetworkTracer:
-    from benchmarking.tracing.keras_networks import KERAS_FAMILIES, build_keras_network
-    from benchmarking.tracing.tracer import NetworkTracer
-
-    return NetworkTracer(
-        lambda: build_keras_network(key.name, key.image_size),
-        slug=trace_slug(key),
-        family=KERAS_FAMILIES.get(key.name, "other"),
-    )
-
-
 def _tracer(key: NetworkKey) -> NetworkTracer | None:
+    """A tracer of the network, or ``None`` when its kind is not covered."""
+    from benchmarking.tracing.keras_networks import KERAS_FAMILIES, build_keras_network
     from benchmarking.tracing.timm_networks import build_timm_network, family_of
+    from benchmarking.tracing.torchvision_source import TorchvisionSource
     from benchmarking.tracing.tracer import NetworkTracer
 
+    if key.collection == "keras":
+        return NetworkTracer(
+            lambda: build_keras_network(key.name, key.image_size),
+            slug=trace_slug(key),
+            family=KERAS_FAMILIES.get(key.name, "other"),
+        )
     if key.collection == "timm":
         family = family_of(key.name)
         if family is None:
@@ -117,11 +113,8 @@ def _tracer(key: NetworkKey) -> NetworkTracer | None:
         return NetworkTracer(
             lambda: build_timm_network(key.name), slug=trace_slug(key), family=family
         )
-    import torchvision
-
-    family = family_of(key.name) or key.name.rstrip("0123456789_x")
-    return NetworkTracer(
-        lambda: torchvision.models.get_model(key.name, weights=None),
-        slug=trace_slug(key),
-        family=family,
-    )
+    published = {each.slug: each for each in TorchvisionSource().networks()}
+    if key.name not in published:
+        raise ValueError(f"the installed torchvision has no {key.name}")
+    network = published[key.name]
+    return NetworkTracer(network.build, slug=trace_slug(key), family=network.family)

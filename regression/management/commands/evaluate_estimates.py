@@ -28,7 +28,9 @@ class Command(BaseCommand):
         parser.add_argument("--data", type=Path, metavar="FOLDER", help="Public data sets.")
         parser.add_argument("--format", choices=("table", "json"), default="table")
         parser.add_argument(
-            "--traces", type=Path, metavar="FILE",
+            "--traces",
+            type=Path,
+            metavar="FILE",
             help="Keep the traced networks in this file, and read them from it when it exists.",
         )
 

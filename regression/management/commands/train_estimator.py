@@ -28,11 +28,16 @@ class Command(BaseCommand):
             "--data", type=Path, required=True, metavar="FOLDER", help="Public data sets."
         )
         parser.add_argument(
-            "--output", type=Path, default=ESTIMATOR_FOLDER, metavar="FOLDER",
+            "--output",
+            type=Path,
+            default=ESTIMATOR_FOLDER,
+            metavar="FOLDER",
             help="Where the estimator goes (default: fixtures/estimator).",
         )
         parser.add_argument(
-            "--traces", type=Path, metavar="FILE",
+            "--traces",
+            type=Path,
+            metavar="FILE",
             help="Keep the traced networks in this file, and read them from it when it exists.",
         )
 

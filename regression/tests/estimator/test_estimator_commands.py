@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from regression.estimator_training import ESTIMATOR_FOLDER
+
+
+def test_the_stored_report_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("evaluate_estimates", format="json")
+    printed = json.loads(capsys.readouterr().out)
+    stored = json.loads((ESTIMATOR_FOLDER / "evaluation.json").read_text())
+    assert printed == stored
+    assert [split["left_out"] for split in printed["splits"]] == [
+        "networks",
+        "iterations",
+        "devices",
+    ]
+
+
+def test_the_table_names_every_split_and_the_baselines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call_command("evaluate_estimates")
+    printed = capsys.readouterr().out
+    for words in (
+        "Left out: networks",
+        "Left out: devices",
+        "v100-sxm2-16gb fp32",
+        "flops over peak",
+        "linear in batch",
+        "device ratio",
+    ):
+        assert words in printed
+
+
+@pytest.mark.parametrize("command", ["train_estimator", "evaluate_estimates"])
+def test_a_folder_without_the_data_is_refused(command: str, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="lacks conv3x3_forward") as error:
+        call_command(command, data=tmp_path)
+    assert error.value.returncode == 2
+    with pytest.raises(CommandError, match="is not a folder"):
+        call_command(command, data=tmp_path / "nowhere")
+
+
+def test_the_report_has_figures_of_groups_only() -> None:
+    stored = json.loads((ESTIMATOR_FOLDER / "evaluation.json").read_text())
+    for split in stored["splits"]:
+        for row in split["rows"]:
+            assert row["group"] in {"all", "device", "family"}
+            assert "network" not in row
