@@ -8,7 +8,8 @@ For one iteration on a GPU::
     host   = host factor x (operations and parameter tensors x dispatch cost)
     time   = (device^4 + host^4)^(1/4) + copy of the batch + what a stack adds to every step
 
-Every coefficient and factor is positive: the logarithms are fitted with a soft L1 loss on the
+Half precision has a compute and a memory factor of its own, which all chips share. Every
+coefficient and factor is positive: the logarithms are fitted with a soft L1 loss on the
 logarithm of time, each with a normal prior. Factors belong to a chip and stack and have mean 1,
 so that a device nobody measured is one with all factors 1.
 """
@@ -85,6 +86,8 @@ _PRIORS: dict[str, tuple[float, float]] = {
     "constant:profet": (1.5, 0.5),
     "constant:torchvision": (0.5, 0.7),
     "constant:timm": (0.3, 0.7),
+    "compute in half precision": (1.0, 0.3),
+    "memory in half precision": (1.0, 0.3),
 }
 _FACTOR_SIGMA = {"compute": 0.15, "memory": 0.2, "host": 0.3}
 
@@ -123,6 +126,17 @@ class StepContext:
             return f"constant:{self.collection.value}"
         return term
 
+    def shared_factor(self, term: str) -> str | None:
+        """Name of the factor that all chips share in half precision, if the term has one.
+
+        Half the bytes take more than half the time, and tensor cores fall shorter of their peak.
+        """
+        if self.precision is not Precision.AMP:
+            return None
+        if term in _COMPUTE:
+            return "compute in half precision"
+        return "memory in half precision" if term in _MEMORY else None
+
     def factor(self, term: str) -> str | None:
         """Name of the factor of a term, if it has one."""
         if term in _COMPUTE:
@@ -150,9 +164,9 @@ class StepCalibration:
         return np.exp([self._logarithm(context, term) for term in TERMS])
 
     def _logarithm(self, context: StepContext, term: str) -> float:
-        factor = context.factor(term)
-        return self.values[context.coefficient(term)] + (
-            self.values.get(factor, 0.0) if factor else 0.0
+        factors = (context.factor(term), context.shared_factor(term))
+        return self.values[context.coefficient(term)] + sum(
+            self.values.get(factor, 0.0) for factor in factors if factor
         )
 
     def parts_ms(
@@ -245,11 +259,14 @@ class _Problem:
             [[position[context.coefficient(term)] for term in TERMS] for context in contexts]
         )
         absent = len(self.names)
-        self.factor_index = np.array(
-            [
-                [position.get(context.factor(term) or "", absent) for term in TERMS]
-                for context in contexts
-            ]
+        self.factor_index, self.shared_index = (
+            np.array(
+                [
+                    [position.get(name(context, term) or "", absent) for term in TERMS]
+                    for context in contexts
+                ]
+            )
+            for name in (StepContext.factor, StepContext.shared_factor)
         )
         priors = [
             (np.log(_PRIORS[name][0]), _PRIORS[name][1])
@@ -263,7 +280,7 @@ class _Problem:
     def _evaluate(self, point: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         padded = np.append(point, 0.0)
         milliseconds = self.terms * np.exp(
-            padded[self.coefficient_index] + padded[self.factor_index]
+            padded[self.coefficient_index] + padded[self.factor_index] + padded[self.shared_index]
         )
         device, host, beside = sum_parts(milliseconds)
         both = combine_ms(device, host)
@@ -289,7 +306,7 @@ class _Problem:
         jacobian = np.zeros((rows, size + 1))
         every_row = np.arange(rows)
         for column in range(len(TERMS)):
-            for index in (self.coefficient_index, self.factor_index):
+            for index in (self.coefficient_index, self.factor_index, self.shared_index):
                 jacobian[every_row, index[:, column]] += slopes[:, column]
         jacobian = jacobian[:, :size]
         weights = self.weights / np.sqrt(1.0 + residuals**2)

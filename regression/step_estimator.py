@@ -297,7 +297,7 @@ def forecast_context(device: DeviceSpec, precision: Precision) -> StepContext:
 _NOTES: dict[str, str] = {
     "iterations": "",
     "layers": "Single layers were timed on this GPU, whole iterations were not.",
-    "specification": "Nobody's timings of this GPU are behind this: its specification is.",
+    "specification": "No timings of this GPU in this precision are behind this: its data sheet is.",
 }
 _INDICATIVE = " Mixed precision on it is indicative only."
 

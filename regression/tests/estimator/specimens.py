@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ BLOCK = ConvolutionSpec(64, 56, 56, 64, 3, 3, 1, 1, 1, 1)
 DEPTHWISE = ConvolutionSpec(64, 56, 56, 64, 3, 3, 1, 1, 1, 1, groups=64)
 
 
-def small_network(slug: str = "small", blocks: int = 8, **changes: object) -> TracedNetwork:
+def small_network(slug: str = "small", blocks: int = 8, **changes: Any) -> TracedNetwork:
     """A stem and equal blocks, each followed by a norm and an activation."""
     pixels = 64 * 56 * 56 * 4.0
     network = TracedNetwork(
@@ -84,7 +85,7 @@ def small_network(slug: str = "small", blocks: int = 8, **changes: object) -> Tr
             OperationSpec("add_", Phase.OPTIMIZER, 3 * blocks, 0.0, 12_000_000.0),
         ),
     )
-    return dataclasses.replace(network, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(network, **changes)
 
 
 def random_layers(count: int, seed: int = 1) -> LayerTable:

@@ -77,6 +77,20 @@ def test_an_unknown_chip_has_factors_of_one() -> None:
     assert truth.coefficients(unknown)[column] == pytest.approx(known / 1.25)
 
 
+def test_half_precision_is_learnt_from_every_chip() -> None:
+    volta = StepContext("7.0/80", Precision.AMP, Collection.TIMM, "host a")
+    hopper = StepContext("9.0/132", Precision.AMP, Collection.TIMM, "host b")
+    terms = _rows(300)
+    plain = fit_calibration(terms, [volta] * 300, np.full(300, 1.0), np.zeros(300))
+    slower = StepCalibration({**plain.values, "memory in half precision": np.log(1.4)})
+    fitted = fit_calibration(
+        terms, [volta] * 300, slower.predict(terms, [volta] * 300), np.ones(300)
+    )
+    column = TERMS.index("norm")
+    found = fitted.coefficients(hopper)[column] / plain.coefficients(hopper)[column]
+    assert 1.1 < found < 1.5
+
+
 def test_tensorflow_has_depthwise_kernels_of_its_own() -> None:
     profet = StepContext("7.0/80", Precision.FP32, Collection.PROFET, "h")
     assert profet.coefficient("depthwise_forward") == "depthwise_forward:tensorflow"
