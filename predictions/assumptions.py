@@ -35,14 +35,21 @@ def make_assumptions(forecast: Forecast) -> list[str]:
 
 def stale_price_sentence(forecast: Forecast, today: date) -> str:
     """How old the oldest price on the page is, where it is old; else empty."""
-    dates = [
-        series.price.latest_date
+    dated = [
+        (series.price.first_day, series.price.as_of, series.label)
         for series in forecast.series
-        if series.price and series.price.latest_date
+        if series.price and series.price.first_day
     ]
-    if not dates or (age := (today - min(dates)).days) <= STALE_AFTER_DAYS:
+    if not dated:
         return ""
-    return f"Some prices are {age:,} days old: check them with the provider before you decide."
+    day, as_of, label = min(dated)
+    age = (today - day).days
+    if age <= STALE_AFTER_DAYS:
+        return ""
+    return (
+        f"Prices here are up to {age:,} days old ({label}: {as_of}). "
+        "Check them with the provider before you decide."
+    )
 
 
 def _device_sentences(forecast: Forecast) -> list[str]:

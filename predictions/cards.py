@@ -91,7 +91,7 @@ def candidates_of(series: Series) -> list[Candidate]:
     """
     machine = series.place.machine
     retired = machine is not None and machine.availability == Machine.Availability.RETIRED
-    dated = series.price is not None and series.price.latest_date is not None
+    dated = series.price is not None and series.price.first_day is not None
     return [
         _candidate(row, series.label, may_win=not retired and series.is_safe(row), dated=dated)
         for row in series.answered
@@ -142,7 +142,7 @@ def _remarks(series: Sequence[Series]) -> list[str]:
         and one.place.machine.availability == Machine.Availability.RETIRED
         and one.answered
     ]
-    undated = [one.label for one in series if one.price and one.price.latest_date is None]
+    undated = [one.label for one in series if one.price and one.price.first_day is None]
     remarks = []
     if retired:
         remarks.append(f"{_listed(retired)} can no longer be rented and wins nothing.")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count
 
+from benchmarking.catalogue.selectors import newest_prices
 from benchmarking.models import (
     Architecture,
     ArchitectureLayer,
@@ -17,7 +17,7 @@ from benchmarking.models import (
     Price,
 )
 from predictions.display import format_exact_usd
-from predictions.prices import ChosenPrice, choose_price
+from predictions.prices import ChosenPrice
 from predictions.query import DEFAULT_PRICE_KIND, DEFAULT_REGION, usual_image_size
 
 
@@ -64,11 +64,9 @@ class MeasuredLine:
 def machine_lines(search: str = "") -> list[MachineLine]:
     """Machines whose name, provider or device holds every word of ``search``."""
     machines = list(Machine.objects.select_related("device").order_by("provider", "slug"))
-    prices: dict[int, list[Price]] = defaultdict(list)
-    for price in Price.objects.filter(kind=DEFAULT_PRICE_KIND):
-        prices[price.machine_id].append(price)
+    prices = newest_prices([machine.pk for machine in machines], DEFAULT_PRICE_KIND, DEFAULT_REGION)
     return [
-        _machine_line(machine, prices[machine.pk])
+        _machine_line(machine, prices.get(machine.pk))
         for machine in machines
         if _holds(search, f"{machine.slug} {machine.provider} {machine.device.name}")
     ]
@@ -151,7 +149,7 @@ def _architecture_line(slug: str, traced: dict[int, Architecture]) -> Architectu
     )
 
 
-def _machine_line(machine: Machine, prices: Sequence[Price]) -> MachineLine:
+def _machine_line(machine: Machine, price: Price | None) -> MachineLine:
     return MachineLine(
         slug=machine.slug,
         provider=machine.provider,
@@ -159,7 +157,7 @@ def _machine_line(machine: Machine, prices: Sequence[Price]) -> MachineLine:
         device_count=machine.device_count,
         memory_gib=machine.memory_gib,
         retired=machine.availability == Machine.Availability.RETIRED,
-        price=choose_price(prices, DEFAULT_PRICE_KIND, machine.region or DEFAULT_REGION),
+        price=ChosenPrice.from_price(price) if price else None,
     )
 
 

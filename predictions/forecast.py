@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from benchmarking.catalogue.selectors import newest_prices
 from benchmarking.models import Architecture, Device, Machine, Price
 from benchmarking.specs import Precision
 from predictions.advice import find_jumps
 from predictions.curves import STANDARD_BATCH_SIZES, CurveRequest, Place, curves_for
 from predictions.models import ForecastCurve
-from predictions.prices import ChosenPrice, choose_price, region_for
+from predictions.prices import ChosenPrice
 from predictions.query import (
     BATCH_SIZE_LADDER,
     DEFAULT_PRECISION,
@@ -209,24 +210,12 @@ def _load_places(query: ForecastQuery) -> tuple[list[Place], dict[str, ChosenPri
 
 
 def _load_prices(query: ForecastQuery, machines: Sequence[Machine]) -> dict[str, ChosenPrice]:
-    quoted: dict[int, list[Price]] = {}
-    for price in Price.objects.filter(machine__in=machines, kind=query.price):
-        quoted.setdefault(price.machine_id, []).append(price)
-    regions: dict[str, set[str]] = {}
-    for provider, region in (
-        Price.objects.filter(machine__provider__in={machine.provider for machine in machines})
-        .order_by()
-        .values_list("machine__provider", "region")
-        .distinct()
-    ):
-        regions.setdefault(provider, set()).add(region)
-    chosen = {}
-    for machine in machines:
-        region = region_for(machine, query.region, regions.get(machine.provider, ()))
-        best = choose_price(quoted.get(machine.pk, []), query.price, region)
-        if best is not None:
-            chosen[machine.slug] = best
-    return chosen
+    newest = newest_prices([machine.pk for machine in machines], query.price, query.region)
+    return {
+        machine.slug: ChosenPrice.from_price(newest[machine.pk])
+        for machine in machines
+        if machine.pk in newest
+    }
 
 
 def _resolve_precision(query: ForecastQuery, place: Place) -> Precision | None:
@@ -309,7 +298,7 @@ def _place_notes(query: ForecastQuery, place: Place, price: ChosenPrice | None) 
         notes.append(f"no {query.price} price is known for this machine in {query.region}")
     elif price.notional:
         notes.append("the price is notional: that of a comparable machine")
-    elif price.latest_date is None:
+    elif price.first_day is None:
         notes.append("nobody knows how old the price is")
     return tuple(notes)
 

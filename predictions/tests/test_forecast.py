@@ -334,7 +334,7 @@ class TestQueries:
         )
         make_forecast(small)
         make_forecast(large)
-        assert self.count(small) == self.count(large) == 5
+        assert self.count(small) == self.count(large) == 4
 
     def test_the_names_of_a_query_take_four_queries(self, catalogue, django_assert_num_queries):
         with django_assert_num_queries(4):

@@ -154,12 +154,12 @@ def test_u8_no_page_is_wider_than_a_phone(visit, path):
     assert window.foreign_addresses == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 360)])
 @pytest.mark.parametrize("path", [*PAGES, COMPARISON])
-def test_u8_axe_finds_nothing_serious(visit, path, scheme):
+def test_u8_axe_finds_nothing_serious(visit, path, scheme, width):
     from axe_playwright_python.sync_playwright import Axe
 
-    window = visit(color_scheme=scheme)
+    window = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     window.open(path)
     if window.page.locator(".plot").count():
         window.page.wait_for_selector(".plot .main-svg")
