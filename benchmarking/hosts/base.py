@@ -73,7 +73,7 @@ class Host(Protocol):
         ...
 
     def fetch(self, job: HostJob, offset: int, maximum_bytes: int) -> bytes:
-        """What the probe has printed from byte ``offset`` on."""
+        """What the probe has printed from byte ``offset`` on, with a whole line if there is one."""
         ...
 
     def stop(self, job: HostJob, *, force: bool) -> None:

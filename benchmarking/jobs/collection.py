@@ -38,8 +38,8 @@ class CollectionError(Exception):
         self.reason = reason
 
 
-def collect_lines(step: Step) -> bool:
-    """Store the next lines of the job's output; return whether there may be more at once.
+def collect_lines(step: Step) -> int:
+    """Store the next lines of the job's output; return how many bytes these were.
 
     How far the output is stored moves in the same transaction as its timings, so that no line is
     lost or stored twice when a worker dies, and only under the lease of ``step``.
@@ -78,7 +78,7 @@ def collect_lines(step: Step) -> bool:
             raise CollectionError(Reason.WRONG_MACHINE, str(error)) from error
     if fault is not None:
         raise CollectionError(Reason.BAD_OUTPUT, str(fault)) from fault
-    return len(data) == FETCH_BYTES
+    return stored_bytes
 
 
 def completion_of(step: Step) -> StoppedBy | None:

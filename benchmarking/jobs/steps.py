@@ -9,7 +9,12 @@ from datetime import datetime, timedelta
 from django.db import IntegrityError, transaction
 
 from benchmarking.hosts.base import ProcessReport, ProcessStatus
-from benchmarking.jobs.collection import CollectionError, collect_lines, completion_of
+from benchmarking.jobs.collection import (
+    FETCH_BYTES,
+    CollectionError,
+    collect_lines,
+    completion_of,
+)
 from benchmarking.jobs.lifecycle import Reason, State, write_event
 from benchmarking.jobs.step import Step
 from benchmarking.models import BenchmarkJob
@@ -90,7 +95,7 @@ def running(step: Step) -> float:
     """Store what the probe has printed since the last look."""
     report = step.host.poll(step.host_job)
     try:
-        more = collect_lines(step)
+        stored_bytes = collect_lines(step)
     except CollectionError as error:
         return _clean(step, error.reason, str(error))
     if report.status is ProcessStatus.ENDED:
@@ -102,7 +107,8 @@ def running(step: Step) -> float:
         if step.now - _moment(step, "started_at") > START_GRACE:
             return _clean(step, Reason.PROBE_DIED, "The probe did not start.")
         step.host.start(step.host_job)
-    return 0.0 if more else step.poll_seconds
+    # A piece that is nearly full has more behind it; a probe prints far less between two looks.
+    return 0.0 if stored_bytes > FETCH_BYTES / 2 else step.poll_seconds
 
 
 def collecting(step: Step) -> float:
