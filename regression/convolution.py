@@ -65,7 +65,7 @@ class ConvolutionSum:
     def measured_share(self) -> float:
         """Share of the convolution time that comes from timings, 0 to 1."""
         total = self.milliseconds
-        return (total - self.estimated_ms) / total if total > 0 else 0.0
+        return max(0.0, 1 - self.estimated_ms / total) if total > 0 else 0.0
 
     @property
     def missing_layers(self) -> int:

@@ -20,6 +20,7 @@ from regression.batch_curve import (
     interpolation_errors,
     run_errors,
 )
+from regression.device_layers import left_out_errors
 from regression.features import FeatureTable, FloatArray
 from regression.intervals import NOMINAL, ErrorKind, IntervalModel, measure_coverage
 from regression.remainder import IterationModel, PaperRemainder
@@ -122,7 +123,12 @@ def evaluate(rows: TrainingSet) -> Evaluation:
         unseen_ms=unseen_ms,
         unseen_family_ms=predict_left_out(lambda: IterationModel(rows.kind), rows, table.families),
         paper_ms=predict_left_out(PaperRemainder, rows, table.architectures),
-        intervals=IntervalModel(_errors(rows, unseen_ms)),
+        intervals=IntervalModel(
+            {
+                **_errors(rows, unseen_ms),
+                ErrorKind.LAYERS: left_out_errors(rows.traced, rows.layer_times),
+            }
+        ),
     )
 
 
@@ -154,7 +160,7 @@ def run_variability_pct(rows: TrainingSet) -> float | None:
 
 def _errors(rows: TrainingSet, unseen_ms: FloatArray) -> dict[ErrorKind, dict[str, list[float]]]:
     errors: dict[ErrorKind, dict[str, list[float]]] = {
-        kind: defaultdict(list) for kind in ErrorKind
+        kind: defaultdict(list) for kind in ErrorKind if kind is not ErrorKind.LAYERS
     }
     for position, slug in enumerate(rows.table.architectures):
         errors[ErrorKind.RUN][str(slug)].extend(run_errors(rows.runs_ms[position]))

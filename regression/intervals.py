@@ -32,7 +32,8 @@ class ErrorKind(StrEnum):
     ``run``: the time itself, from all processes; how far single ones are from it.
     ``regressed``: convolution timings alone. ``anchored``: these, and whole iterations at other
     batch sizes of the network. ``interpolated``: both neighbours in batch size.
-    ``extrapolated``: smaller batch sizes; these errors are per doubling.
+    ``extrapolated``: smaller batch sizes; these errors are per doubling. ``layers``: timings of
+    other layers; the errors are those of the sum of convolutions.
     """
 
     RUN = "run"
@@ -40,6 +41,7 @@ class ErrorKind(StrEnum):
     ANCHORED = "anchored"
     INTERPOLATED = "interpolated"
     EXTRAPOLATED = "extrapolated"
+    LAYERS = "layers"
 
 
 def error_quantile(errors: ErrorsByNetwork, leave_out: str | None = None) -> float:
@@ -78,6 +80,7 @@ WIDTHS_WITH_FEW_NETWORKS: Mapping[ErrorKind, float] = {
     ErrorKind.ANCHORED: math.log(1.25),
     ErrorKind.INTERPOLATED: math.log(1.15),
     ErrorKind.EXTRAPOLATED: math.log(1.25),
+    ErrorKind.LAYERS: math.log(1.5),
 }
 """Least half widths where too few networks were measured for a quantile."""
 

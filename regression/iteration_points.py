@@ -114,6 +114,7 @@ def _beyond(
     doublings = abs(math.log2(size / end.batch_size))
     step = intervals.half_width(ErrorKind.EXTRAPOLATED, network, doublings)
     word = "largest" if size > end.batch_size else "smallest"
+    distance = f"Extrapolated from the {word} known batch size, {end.batch_size}."
     return IterationPoint(
         size,
         milliseconds,
@@ -121,7 +122,7 @@ def _beyond(
         Source.ESTIMATED,
         0.0,
         end.bound_by,
-        end.note or f"Extrapolated from the {word} batch size with timings, {end.batch_size}.",
+        f"{end.note} {distance}" if end.note else distance,
     )
 
 

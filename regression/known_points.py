@@ -12,6 +12,7 @@ from benchmarking.specs import Optimizer, TracedNetwork
 from regression.answers import Answer, Place
 from regression.batch_curve import anchor
 from regression.convolution import ConvolutionSum, LayerTimes, complete_sums, sum_convolutions
+from regression.device_layers import missing_times
 from regression.features import ADAMW_TRAFFIC, feature_table
 from regression.intervals import ErrorKind, IntervalModel
 from regression.iteration_points import IterationPoint, complete_points
@@ -55,8 +56,7 @@ def answer_from_timings(
         if optimizer is place.optimizer
     }
     regressed: Mapping[int, IterationPoint] = {}
-    trainable = {size for _, size, _ in layer_times if size >= network.minimum_batch_size}
-    sums = complete_sums(network, trainable, layer_times)
+    sums = _convolution_sums(network, layer_times, fitted)
     if trained is not None and fitted is not None and sums:
         measured_sgd = {
             size: timing
@@ -70,6 +70,24 @@ def answer_from_timings(
     if not points:
         return Answer(refusal=_refusal(network, device.slug, layer_times, trained))
     return Answer(points, stack.to_spec().label, trained.version if trained else "")
+
+
+def _convolution_sums(
+    network: TracedNetwork, layer_times: LayerTimes, fitted: FittedModel | None
+) -> list[ConvolutionSum]:
+    """Complete sums where there are any, else sums whose gaps the device's other layers fill."""
+    timed = {size for _, size, _ in layer_times if size >= network.minimum_batch_size}
+    sums = complete_sums(network, timed, layer_times)
+    if sums or fitted is None or fitted.layers is None:
+        return sums
+    sizes = [size for size in fitted.layers.batch_sizes_ if size >= network.minimum_batch_size]
+    estimates = missing_times(network, sizes, layer_times, fitted.layers)
+    return [
+        sum_convolutions(
+            network, size, layer_times, lambda layer, b, each: estimates[layer, b, each]
+        )
+        for size in sizes
+    ]
 
 
 def _refusal(
@@ -123,18 +141,30 @@ def _regressed_points(
         measured_ms = np.array([measured_sgd[int(size)].milliseconds for size in sizes[both]])
         milliseconds = anchor(sizes, plain_ms, sizes[both], measured_ms, plain_ms[both])
         kind = ErrorKind.ANCHORED
-    widths = np.full(len(sizes), intervals.half_width(kind, network.slug))
+    estimated_shares = np.array([1 - each.measured_share for each in sums])
+    widths = np.hypot(
+        intervals.half_width(kind, network.slug),
+        estimated_shares * intervals.half_width(ErrorKind.LAYERS, network.slug),
+    )
     source, note = Source.REGRESSED, None
+    if not all(each.is_complete for each in sums):
+        lacking = max(each.missing_layers for each in sums)
+        source = Source.ESTIMATED
+        note = (
+            f"{lacking} of {len(network.convolutions)} convolution layers are estimated from "
+            "other layers timed on this device."
+        )
     if optimizer is not Optimizer.SGD:
         ratios = model.predict(feature_table(network, sums, optimizer)) / plain_ms
         milliseconds = milliseconds * ratios
         # Nobody timed this optimizer: what it adds is believed to half of itself.
         widths = np.hypot(widths, np.log(ratios) / 2)
         source = Source.ESTIMATED
-        note = (
+        words = (
             f"Learnt with sgd: the step of {optimizer} is taken to move "
             f"{ADAMW_TRAFFIC:.1f} times its bytes."
         )
+        note = f"{note} {words}" if note else words
     host_bound = model.is_host_bound(table)
     return {
         each.batch_size: IterationPoint(

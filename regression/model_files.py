@@ -16,8 +16,8 @@ from django.db import transaction
 
 from benchmarking.models import Machine, SoftwareStack
 from regression.models import Evaluation, TrainedModel
-from regression.remainder import IterationModel
 from regression.signals import models_trained
+from regression.trained import read_fitted
 from regression.training import store_report
 
 SCHEMA = 1
@@ -33,9 +33,11 @@ _COPIED = (
     "points",
     "library_versions",
     "coefficients",
+    "layer_batch_sizes",
     "interval_errors",
     "metrics",
 )
+_BOOSTERS = ("booster", "layer_booster")
 
 
 class ModelFileError(ValueError):
@@ -57,7 +59,7 @@ def export_model(trained: TrainedModel, folder: Path) -> Path:
         "trained_at": trained.trained_at.isoformat(),
         **{name: getattr(trained, name) for name in _COPIED},
         "evaluation": report,
-        "booster": base64.b64encode(zlib.compress(bytes(trained.booster), 9)).decode(),
+        **{name: _pack(bytes(getattr(trained, name))) for name in _BOOSTERS},
     }
     folder.mkdir(parents=True, exist_ok=True)
     words = (trained.machine.slug, stack["engine"], stack["framework_version"], stack["precision"])
@@ -93,8 +95,7 @@ def load_model_file(path: Path) -> TrainedModel | None:
             device=machine.device,
             stack=stack,
             trained_at=trained_at,
-            booster=content["booster"],
-            **{name: content[name] for name in _COPIED},
+            **{name: content[name] for name in (*_COPIED, *_BOOSTERS)},
         )
         if content["evaluation"]:
             store_report(machine, stack, content["data_hash"], content["evaluation"])
@@ -118,16 +119,23 @@ def _read(path: Path) -> Mapping[str, Any]:
         if missing or set(content["stack"]) != set(SoftwareStack.SPEC_FIELDS):
             raise ModelFileError(f"{path}: lacks {', '.join(sorted(missing)) or 'a whole stack'}")
         datetime.fromisoformat(content["trained_at"])
-        inflate = zlib.decompressobj()
-        booster = inflate.decompress(
-            base64.b64decode(content["booster"], validate=True), LARGEST_BOOSTER_BYTES
-        )
-        IterationModel.from_state(content["coefficients"], booster)
+        content |= {name: _unpack(content[name]) for name in _BOOSTERS}
+        learnt = ("coefficients", "layer_batch_sizes", "interval_errors", *_BOOSTERS)
+        read_fitted(TrainedModel(**{name: content[name] for name in learnt}))
     except (OSError, ValueError, KeyError, TypeError, zlib.error, xgb.core.XGBoostError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{path}: not a model file ({_first_line(error)})") from error
-    return {**content, "booster": booster}
+    return dict(content)
+
+
+def _pack(booster: bytes) -> str:
+    return base64.b64encode(zlib.compress(booster, 9)).decode()
+
+
+def _unpack(text: str) -> bytes:
+    packed = base64.b64decode(text, validate=True)
+    return zlib.decompressobj().decompress(packed, LARGEST_BOOSTER_BYTES)
 
 
 def _first_line(error: Exception) -> str:

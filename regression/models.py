@@ -38,6 +38,14 @@ class TrainedModel(models.Model):
     booster = models.BinaryField(
         blank=True, help_text="XGBoost's save_model in UBJ; empty with too few CNNs for one."
     )
+    layer_booster = models.BinaryField(
+        blank=True,
+        default=b"",
+        help_text="XGBoost's save_model of times of unmeasured layers; empty with too few.",
+    )
+    layer_batch_sizes = models.JSONField(
+        default=list, blank=True, help_text="Batch sizes at which unmeasured layers are estimated."
+    )
     interval_errors = models.JSONField(help_text="Log errors on unseen CNNs, by kind and CNN.")
     metrics = models.JSONField(default=dict, help_text="Accuracy on unseen CNNs, in percent.")
 

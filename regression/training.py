@@ -12,6 +12,7 @@ from django.utils import timezone
 from benchmarking.models import Architecture, Machine, SoftwareStack
 from benchmarking.specs import DeviceKind, Optimizer
 from regression.convolution import busy_ms_per_mega_multiply_add, complete_sums
+from regression.device_layers import fit_device_layers
 from regression.evaluation import Evaluation, evaluate
 from regression.features import FeatureTable, feature_table
 from regression.models import Evaluation as StoredEvaluation
@@ -19,6 +20,7 @@ from regression.models import TrainedModel
 from regression.remainder import IterationModel
 from regression.signals import models_trained
 from regression.timings import count_timings, load_iterations, load_layer_times
+from regression.trained import FittedModel, stored_fields
 from regression.training_set import TrainingSet
 
 
@@ -65,6 +67,8 @@ def load_training_set(machine: Machine, stack: SoftwareStack) -> TrainingSet:
         iteration_ms=np.array(iteration_ms),
         runs_ms=tuple(runs_ms),
         mega_multiply_add_ms=busy_ms_per_mega_multiply_add(networks, layer_times),
+        traced=tuple(networks),
+        layer_times=layer_times,
     )
 
 
@@ -85,14 +89,17 @@ def train(machine: Machine, stack: SoftwareStack) -> TrainedModel:
     if same.update(**counts):
         return same.get()
     evaluation = evaluate(rows)
-    fitted = IterationModel(rows.kind).fit(rows.table, rows.iteration_ms, rows.mega_multiply_add_ms)
+    iterations = IterationModel(rows.kind)
+    iterations.fit(rows.table, rows.iteration_ms, rows.mega_multiply_add_ms)
+    layers = fit_device_layers(rows.traced, rows.layer_times)
+    fitted = FittedModel(iterations, layers, evaluation.intervals)
     return store_model(machine, stack, fitted, evaluation, **counts)
 
 
 def store_model(
     machine: Machine,
     stack: SoftwareStack,
-    fitted: IterationModel,
+    fitted: FittedModel,
     evaluation: Evaluation,
     *,
     layer_timing_count: int,
@@ -120,14 +127,12 @@ def store_model(
                 "device": machine.device,
                 "is_active": True,
                 "trained_at": timezone.now(),
-                "features": fitted.tree_feature_names(),
+                "features": fitted.iterations.tree_feature_names(),
                 "data_hash": rows.data_hash(),
                 "networks": rows.networks,
                 "points": len(rows.table),
                 "library_versions": library_versions(),
-                "coefficients": fitted.to_state(),
-                "booster": fitted.booster_bytes(),
-                "interval_errors": evaluation.intervals.to_json(),
+                **stored_fields(fitted),
                 "metrics": {**report, "by_cnn_mape": evaluation.by_network()},
                 "layer_timing_count": layer_timing_count,
                 "iteration_timing_count": iteration_timing_count,

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarking.specs import DeviceKind
+from benchmarking.specs import DeviceKind, TracedNetwork
+from regression.convolution import LayerTimes
 from regression.features import COLUMNS, FeatureTable, FloatArray
 
 METHOD_VERSION = 1
@@ -18,7 +19,8 @@ class TrainingSet:
     """Rows of one machine and stack, ordered by network, image size and batch size.
 
     ``iteration_ms`` is of shape (rows,); ``runs_ms`` holds each row's time by process.
-    ``mega_multiply_add_ms`` is the device's rate in busy convolutions.
+    ``mega_multiply_add_ms`` is the device's rate in busy convolutions. ``traced`` are the
+    networks, in the order of the rows, and ``layer_times`` all timings of their layers.
     """
 
     kind: DeviceKind
@@ -26,6 +28,8 @@ class TrainingSet:
     iteration_ms: FloatArray
     runs_ms: tuple[Mapping[str, float], ...]
     mega_multiply_add_ms: float | None
+    traced: tuple[TracedNetwork, ...]
+    layer_times: LayerTimes
 
     @property
     def networks(self) -> int:
@@ -42,6 +46,10 @@ class TrainingSet:
                 f"{self.table.architectures[position]} {self.table.families[position]} "
                 f"{' '.join(f'{number:.6g}' for number in numbers)}\n".encode()
             )
+        layers = {use.layer.key for network in self.traced for use in network.convolutions}
+        for (key, size, each), milliseconds in sorted(self.layer_times.items()):
+            if key in layers:
+                digest.update(f"{key} {size} {each} {milliseconds:.6g}\n".encode())
         return digest.hexdigest()
 
     @property

@@ -40,17 +40,17 @@ MS_PER_MEGA_MULTIPLY_ADD = 0.01
 def make_network(slug: str, seed: int, family: str = "", depth: int = 6) -> TracedNetwork:
     """A random but plausible network."""
     random = np.random.default_rng(seed)
-    uses, channels, extent = [], 3, 64
+    counts: dict[ConvolutionSpec, int] = {}
+    channels, extent = 3, 64
     for position in range(depth):
         wider = int(8 * random.integers(1, 9))
-        uses.append(
-            ConvolutionUse(
-                ConvolutionSpec(channels, extent, extent, wider, 3, 3, 1, 1, 1, 1),
-                count=int(random.integers(1, 4)) if position else 1,
-                needs_input_gradient=position > 0,
-            )
-        )
+        layer = ConvolutionSpec(channels, extent, extent, wider, 3, 3, 1, 1, 1, 1)
+        counts[layer] = counts.get(layer, 0) + (int(random.integers(1, 4)) if position else 1)
         channels = wider
+    uses = [
+        ConvolutionUse(layer, count, needs_input_gradient=layer.in_channels != 3)
+        for layer, count in counts.items()
+    ]
     parameters = int(random.integers(100_000, 20_000_000))
 
     def traffic(low: float, high: float) -> float:
@@ -141,4 +141,6 @@ def make_training_set(
         iteration_ms=np.median(by_run, axis=1),
         runs_ms=tuple({str(n): float(ms) for n, ms in enumerate(row)} for row in by_run),
         mega_multiply_add_ms=busy_ms_per_mega_multiply_add(networks, make_layer_times(networks)),
+        traced=tuple(networks),
+        layer_times=make_layer_times(networks),
     )

@@ -63,13 +63,13 @@ def test_beyond_the_last_size_it_is_estimated_with_a_growing_interval() -> None:
         [math.hypot(0.05, 0.04), math.hypot(0.15, 0.04)]
     )
     assert points[16].measured_share == 0.0
-    assert points[16].note == "Extrapolated from the largest batch size with timings, 8."
+    assert points[16].note == "Extrapolated from the largest known batch size, 8."
 
 
 def test_below_the_first_size_as_well() -> None:
     below = complete([point(4, 40.0), point(8, 80.0)], 1)[1]
     assert below.milliseconds == pytest.approx(10.0)
-    assert below.note == "Extrapolated from the smallest batch size with timings, 4."
+    assert below.note == "Extrapolated from the smallest known batch size, 4."
 
 
 def test_the_ends_of_an_interval_are_symmetric_in_ratio() -> None:
