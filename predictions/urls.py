@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path
 
+from predictions import converters  # noqa: F401 - registers "name"
 from predictions.views.about import accuracy_page, method_page
 from predictions.views.catalogue import (
     architecture_list,
@@ -19,9 +20,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("forecast.csv", forecast_csv, name="forecast-csv"),
     path("forecast.json", forecast_json, name="forecast-json"),
     path("machines/", machine_list, name="machines"),
-    path("machines/<str:slug>/", machine_page, name="machine"),
+    path("machines/<name:slug>/", machine_page, name="machine"),
     path("architectures/", architecture_list, name="architectures"),
-    path("architectures/<str:slug>/<int:image_size>/", architecture_page, name="architecture"),
+    path("architectures/<name:slug>/<int:image_size>/", architecture_page, name="architecture"),
     path("accuracy/", accuracy_page, name="accuracy"),
     path("method/", method_page, name="method"),
     path("jobs/", job_list, name="jobs"),

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView, exception_handler
 
 from benchmarking.models import Architecture, Device, Machine, Price
+from predictions.api.pagination import Pages
 from predictions.api.serializers import (
     AdviceSerializer,
     ArchitectureSerializer,
@@ -45,14 +46,29 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response | Non
         return Response(problem_document(error), status=400, content_type=CONTENT_TYPE)
     response = exception_handler(error, context)
     if response is not None:
+        sentences = _problem_sentences(error)
         response.data = {
             "type": "about:blank",
             "title": response.status_text,
             "status": response.status_code,
-            "detail": str(getattr(error, "detail", error)),
+            "detail": " ".join(sentences.values()) or str(getattr(error, "detail", error)),
+            "errors": [
+                {"parameter": name, "detail": sentence} for name, sentence in sentences.items()
+            ],
         }
         response.content_type = CONTENT_TYPE
     return response
+
+
+def _problem_sentences(error: Exception) -> dict[str, str]:
+    """A sentence per parameter of a refusal by REST framework; empty where it names none."""
+    detail = getattr(error, "detail", None)
+    if not isinstance(detail, dict):
+        return {}
+    return {
+        name: " ".join(map(str, texts)) if isinstance(texts, list) else str(texts)
+        for name, texts in detail.items()
+    }
 
 
 class ProblemDetails:
@@ -128,7 +144,13 @@ class AdviceView(ProblemDetails, APIView):
         )
 
 
-class ArchitectureList(ProblemDetails, generics.ListAPIView):
+class CatalogueList(ProblemDetails, generics.ListAPIView):
+    """A list that anybody may read, in pages, with filters."""
+
+    pagination_class = Pages
+
+
+class ArchitectureList(CatalogueList):
     """CNNs that a forecast can name, each at each image size that it was traced at."""
 
     queryset = Architecture.objects.defer("operations")
@@ -136,7 +158,7 @@ class ArchitectureList(ProblemDetails, generics.ListAPIView):
     filterset_fields = ("slug", "family", "image_size")
 
 
-class DeviceList(ProblemDetails, generics.ListAPIView):
+class DeviceList(CatalogueList):
     """Devices by their specification, each value with its source."""
 
     queryset = Device.objects.all()
@@ -144,7 +166,7 @@ class DeviceList(ProblemDetails, generics.ListAPIView):
     filterset_fields = ("slug", "kind")
 
 
-class MachineList(ProblemDetails, generics.ListAPIView):
+class MachineList(CatalogueList):
     """Machines that can be rented, or once could."""
 
     queryset = Machine.objects.select_related("device")
@@ -152,7 +174,7 @@ class MachineList(ProblemDetails, generics.ListAPIView):
     filterset_fields = ("slug", "provider", "availability", "device__slug")
 
 
-class PriceList(ProblemDetails, generics.ListAPIView):
+class PriceList(CatalogueList):
     """Every price that was ever recorded, with its date and source."""
 
     queryset = Price.objects.select_related("machine")
@@ -160,7 +182,7 @@ class PriceList(ProblemDetails, generics.ListAPIView):
     filterset_fields = ("machine__slug", "kind", "region")
 
 
-class EvaluationList(ProblemDetails, generics.ListAPIView):
+class EvaluationList(CatalogueList):
     """How well forecasts do on CNNs that were not learnt from."""
 
     queryset = Evaluation.objects.select_related("machine")

@@ -119,3 +119,37 @@ def test_advice_refuses_like_the_page(catalogue, client):
     response = client.get("/api/v1/advice/?architecture=resnet5&machine=reference-cpu")
     assert response.status_code == 400
     assert json.loads(response.content)["errors"][0]["parameter"] == "architecture"
+
+
+@pytest.mark.parametrize("page", ["limit=99999999999999999999", "limit=-1&offset=9" + "9" * 30])
+def test_absurd_pages_are_cut_down(get, page):
+    answer = get(f"machines/?{page}")
+    assert answer["count"] == 6
+    assert len(answer["results"]) in (0, 6)
+
+
+def test_a_filter_that_is_no_number_is_refused_in_a_sentence(catalogue, client):
+    response = client.get("/api/v1/architectures/?image_size=large")
+    assert response.status_code == 400
+    assert json.loads(response.content) == {
+        "type": "about:blank",
+        "title": "Bad Request",
+        "status": 400,
+        "detail": "Enter a number.",
+        "errors": [{"parameter": "image_size", "detail": "Enter a number."}],
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "architectures/?slug=%00",
+        "architectures/?image_size=99999999999999999999",
+        "machines/?provider=%00",
+        "prices/?machine__slug=%00",
+        "predictions/?architecture=%00&machine=%00",
+        "advice/?architecture=resnet50&machine=reference-cpu&batch_sizes=%00",
+    ],
+)
+def test_odd_texts_never_break_it(catalogue, client, path):
+    assert client.get(f"/api/v1/{path}").status_code in (200, 400)

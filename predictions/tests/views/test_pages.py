@@ -61,9 +61,11 @@ class TestMachines:
         assert "old list" in text
         assert "resnet50 at 224 px" in text and "<td>2</td>" in text
 
-    def test_an_unknown_machine_is_not_found(self, catalogue, client):
-        response = client.get("/machines/nowhere/")
+    @pytest.mark.parametrize("name", ["nowhere", "%00", "a%20b", "x" * 200])
+    def test_an_unknown_machine_is_not_found(self, catalogue, client, name):
+        response = client.get(f"/machines/{name}/")
         assert response.status_code == 404
+        assert "No such page" in text_of(response)
 
 
 class TestArchitectures:
@@ -80,7 +82,8 @@ class TestArchitectures:
         assert "<td>3 x 32 x 32</td>" in text
 
     def test_a_size_that_was_not_traced_is_not_found(self, catalogue, client):
-        assert client.get("/architectures/resnet50/299/").status_code == 404
+        for size in ("299", "0", "9" * 30):
+            assert client.get(f"/architectures/resnet50/{size}/").status_code == 404
 
 
 class TestAccuracy:
