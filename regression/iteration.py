@@ -104,7 +104,7 @@ def _to_curve(
 def _refusal(network: TracedNetwork, size: int, answer: Answer) -> str | None:
     if size < network.minimum_batch_size:
         return (
-            f"Cannot train at batch size {size}: BatchNorm would see a single value per channel; "
-            f"the smallest is {network.minimum_batch_size}."
+            f"Batches below {network.minimum_batch_size} cannot train: "
+            "BatchNorm would see a single value per channel."
         )
     return answer.refusal

@@ -39,6 +39,14 @@ class IterationPoint:
         return self.milliseconds * math.exp(self.half_width)
 
 
+def join_notes(*notes: str | None) -> str | None:
+    """All notes as one sentence, parts apart by semicolons; ``None`` without any."""
+    parts = [note.rstrip(".") for note in notes if note]
+    if not parts:
+        return None
+    return "; ".join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])]) + "."
+
+
 def complete_points(
     known: Sequence[IterationPoint],
     wanted: Iterable[int],
@@ -122,7 +130,7 @@ def _beyond(
         Source.ESTIMATED,
         0.0,
         end.bound_by,
-        f"{end.note} {distance}" if end.note else distance,
+        join_notes(end.note, distance),
     )
 
 

@@ -15,7 +15,7 @@ from regression.convolution import ConvolutionSum, LayerTimes, complete_sums, su
 from regression.device_layers import missing_times
 from regression.features import ADAMW_TRAFFIC, feature_table
 from regression.intervals import ErrorKind, IntervalModel
-from regression.iteration_points import IterationPoint, complete_points
+from regression.iteration_points import IterationPoint, complete_points, join_notes
 from regression.models import TrainedModel
 from regression.remainder import IterationModel
 from regression.selection import choose_model, choose_stack
@@ -160,11 +160,11 @@ def _regressed_points(
         # Nobody timed this optimizer: what it adds is believed to half of itself.
         widths = np.hypot(widths, np.log(ratios) / 2)
         source = Source.ESTIMATED
-        words = (
+        note = join_notes(
+            note,
             f"Learnt with sgd: the step of {optimizer} is taken to move "
-            f"{ADAMW_TRAFFIC:.1f} times its bytes."
+            f"{ADAMW_TRAFFIC:.1f} times its bytes.",
         )
-        note = f"{note} {words}" if note else words
     host_bound = model.is_host_bound(table)
     return {
         each.batch_size: IterationPoint(
@@ -194,6 +194,5 @@ def _with_notes(
     points: Mapping[int, IterationPoint], notes: Sequence[str]
 ) -> dict[int, IterationPoint]:
     return {
-        size: replace(point, note=" ".join([*filter(None, [point.note]), *notes]) or None)
-        for size, point in points.items()
+        size: replace(point, note=join_notes(point.note, *notes)) for size, point in points.items()
     }

@@ -206,7 +206,7 @@ class TestUnmeasuredLayers:
             "convolution layers are estimated from other layers timed on this device."
         )
         assert answer.notes[3].endswith(
-            "on this device. Extrapolated from the largest known batch size, 8."
+            "on this device; extrapolated from the largest known batch size, 8."
         )
 
     def test_the_more_is_estimated_the_wider_the_interval(self, well_known: Machine) -> None:
@@ -262,7 +262,7 @@ def test_iterations_of_another_machine_are_not_measured_here(machine: Machine) -
     answer = curve(twin, stored("net00"), 1)
     assert answer.sources == (Source.REGRESSED,)
     assert answer.notes == (
-        "The remainder was learnt on local. The remainder was learnt from 6 CNNs only.",
+        "The remainder was learnt on local; the remainder was learnt from 6 CNNs only.",
     )
 
 
@@ -290,8 +290,7 @@ def test_below_the_smallest_trainable_batch_there_is_a_reason(machine: Machine) 
     answer = curve(machine, architecture, 1, 2)
     assert answer.iteration_ms[0] is None and answer.iteration_ms[1] > 0
     assert answer.notes[0] == (
-        "Cannot train at batch size 1: BatchNorm would see a single value per channel; "
-        "the smallest is 2."
+        "Batches below 2 cannot train: BatchNorm would see a single value per channel."
     )
 
 
