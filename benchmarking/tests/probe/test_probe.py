@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from benchmarking.probe.plan import (
 from benchmarking.probe.probe import (
     PlanError,
     Probe,
+    apply_stack,
     check_plan,
     classify_error,
     round_samples,
@@ -179,6 +182,55 @@ def test_auxiliary_logits_are_found_whatever_they_are_called() -> None:
     assert split_outputs(GoogLeNetOutputs()) == ("main", ["first", "second"])
     assert split_outputs(InceptionOutputs()) == ("main", [])
     assert split_outputs("plain") == ("plain", [])
+
+
+class RecordingTorch:
+    """Writes down what of torch is set before anything is timed."""
+
+    def __init__(self, *, has_cuda: bool) -> None:
+        self.settings: dict[str, Any] = {}
+        self.backends = SimpleNamespace(
+            cudnn=SimpleNamespace(benchmark=None, allow_tf32=None),
+            cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=None)),
+        )
+        self.cuda = SimpleNamespace(
+            is_available=lambda: has_cuda, set_device=self.setter("cuda_device")
+        )
+        self.set_num_threads = self.setter("threads")
+        self.set_flush_denormal = self.setter("flush_denormal")
+        self.manual_seed = self.setter("seed")
+
+    def setter(self, name: str) -> Callable[[Any], None]:
+        def keep(value: Any) -> None:
+            self.settings[name] = value
+
+        return keep
+
+
+def test_cpu_is_measured_with_one_thread_on_its_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned: list[tuple[int, list[int]]] = []
+    monkeypatch.setattr("os.sched_setaffinity", lambda pid, cores: pinned.append((pid, cores)))
+    torch = RecordingTorch(has_cuda=False)
+
+    apply_stack({**valid_plan(), "cpu_affinity": [3]}, torch)
+
+    assert pinned == [(0, [3])]
+    assert torch.settings == {"threads": 1, "flush_denormal": True, "seed": 0}
+
+
+@pytest.mark.parametrize(("precision", "allows_tf32"), [("fp32", False), ("tf32", True)])
+def test_gpu_computes_in_the_precision_of_the_plan(precision: str, allows_tf32: bool) -> None:
+    torch = RecordingTorch(has_cuda=True)
+    stack = {**valid_plan()["stack"], "precision": precision, "threads": 0}
+
+    apply_stack({**valid_plan(), "device": "cuda", "stack": stack}, torch)
+
+    assert torch.backends.cudnn.allow_tf32 is allows_tf32
+    # Heuristics choose the algorithm, and matrix products keep their full precision.
+    assert torch.backends.cudnn.benchmark is False
+    assert torch.backends.cuda.matmul.allow_tf32 is False
+    assert torch.settings["cuda_device"] == 0
+    assert "threads" not in torch.settings
 
 
 def valid_plan() -> dict[str, Any]:
