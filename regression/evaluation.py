@@ -99,6 +99,21 @@ class Evaluation:
             },
         }
 
+    def coverage_by_kind(self) -> dict[str, dict[str, float]]:
+        """Coverage of the 80 % interval and its width in percent, by what was known."""
+        found = {kind: measure_coverage(self.intervals, kind) for kind in ErrorKind}
+        return {
+            kind.value: {
+                "coverage": round(coverage.coverage, 4),
+                "coverage_low": round(coverage.low, 4),
+                "coverage_high": round(coverage.high, 4),
+                "cnns": coverage.networks,
+                "mean_width_pct": round(coverage.mean_width_pct, 2),
+            }
+            for kind, coverage in found.items()
+            if coverage is not None
+        }
+
     def by_network(self) -> dict[str, float]:
         """Mean absolute error in percent of each unseen network, worst first."""
         errors = defaultdict(list)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 NOMINAL = 0.8
 
@@ -157,15 +157,20 @@ class Coverage:
     mean_width_pct: float
 
 
-def measure_coverage(intervals: IntervalModel) -> Coverage | None:
-    """Judge each network's regressed times by the others' errors; ``None`` without two networks."""
-    errors = intervals.errors.get(ErrorKind.REGRESSED, {})
+def measure_coverage(
+    intervals: IntervalModel, kind: ErrorKind = ErrorKind.REGRESSED
+) -> Coverage | None:
+    """Judge each network's errors by those of the others; ``None`` without two networks.
+
+    For ``EXTRAPOLATED`` this is the coverage and width of one doubling.
+    """
+    errors = intervals.errors.get(kind, {})
     networks = [network for network, values in errors.items() if len(values)]
     if len(networks) < 2:
         return None
     shares, widths = [], []
     for network in networks:
-        half_width = intervals.half_width(ErrorKind.REGRESSED, network)
+        half_width = intervals.half_width(kind, network, doublings=1.0)
         shares.append(float(np.mean(np.abs(errors[network]) <= half_width)))
         widths.append(100 * (math.exp(half_width) - math.exp(-half_width)))
     low, high = binomial_interval(sum(shares), len(shares))
@@ -175,8 +180,6 @@ def measure_coverage(intervals: IntervalModel) -> Coverage | None:
 def binomial_interval(successes: float, trials: int, level: float = 0.95) -> tuple[float, float]:
     """Clopper-Pearson interval of a share; ``successes`` may be a sum of shares."""
     tail = (1 - level) / 2
-    low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes > 0 else 0.0
-    high = (
-        float(beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
-    )
-    return low, high
+    low = betaincinv(successes, trials - successes + 1, tail) if successes > 0 else 0.0
+    high = betaincinv(successes + 1, trials - successes, 1 - tail) if successes < trials else 1.0
+    return float(low), float(high)

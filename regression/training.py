@@ -133,7 +133,11 @@ def store_model(
                 "points": len(rows.table),
                 "library_versions": library_versions(),
                 **stored_fields(fitted),
-                "metrics": {**report, "by_cnn_mape": evaluation.by_network()},
+                "metrics": {
+                    **report,
+                    "by_cnn_mape": evaluation.by_network(),
+                    "coverage_by_kind": evaluation.coverage_by_kind(),
+                },
                 "layer_timing_count": layer_timing_count,
                 "iteration_timing_count": iteration_timing_count,
             },

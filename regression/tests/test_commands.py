@@ -71,10 +71,10 @@ def test_evaluate_prints_a_table(machine: Machine, capsys) -> None:
     call_command("evaluate", "--machine", "local")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "local · torch 2.14.1 · fp32 · 1 thread · 3 CNNs, 12 iterations"
-    assert [line[:34].strip() for line in lines[2:5]] == [
+    assert [line[:38].strip() for line in lines[2:5]] == [
         "one CNN left out",
         "its whole family left out",
-        "original's method, one CNN left ou",
+        "original's method, one CNN left out",
     ]
     assert lines[5].startswith("80 % interval: holds ")
     assert lines[5].endswith(" % wide")

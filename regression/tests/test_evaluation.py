@@ -98,6 +98,17 @@ def test_the_worst_network_comes_first() -> None:
     )
 
 
+def test_every_kind_of_interval_is_judged_by_other_networks() -> None:
+    by_kind = EVALUATION.coverage_by_kind()
+    # Too few layers for estimating others, and so for judging that.
+    assert set(by_kind) == {kind.value for kind in ErrorKind} - {"layers"}
+    for judged in by_kind.values():
+        assert judged["cnns"] == 10
+        assert judged["coverage_low"] < judged["coverage"] <= judged["coverage_high"]
+        assert judged["mean_width_pct"] > 0
+    assert by_kind["regressed"]["coverage"] == REPORT["interval"]["coverage"]
+
+
 def test_accuracy() -> None:
     measured = np.array([100.0, 100.0, 100.0, 100.0, 100.0])
     predicted = np.array([101.0, 98.0, 103.0, np.nan, 90.0])

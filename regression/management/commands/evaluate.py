@@ -64,7 +64,7 @@ def _table(report: dict[str, Any]) -> str:
         f"{report['machine']} · {report['stack']} · {report['cnns']} CNNs, "
         f"{report['points']} iterations"
         + (f", runs vary by {variability:.1f} %" if variability is not None else ""),
-        f"{'error on CNNs not seen, %':34}{'MAPE':>8}{'median':>8}{'90th':>8}",
+        f"{'error on CNNs not seen, %':38}{'MAPE':>8}{'median':>8}{'90th':>8}",
     ]
     for title, accuracy in (
         ("one CNN left out", report["unseen_cnn"]),
@@ -76,7 +76,7 @@ def _table(report: dict[str, Any]) -> str:
             if accuracy
             else f"{'too few CNNs':>24}"
         )
-        lines.append(f"{title:34}{figures}")
+        lines.append(f"{title:38}{figures}")
     if interval["coverage"] is None:
         lines.append("coverage of the 80 % interval: too few CNNs")
     else:
