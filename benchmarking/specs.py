@@ -129,7 +129,7 @@ class ConvolutionSpec:
 
     @property
     def key(self) -> str:
-        """A short unique name, for example ``3x224x224-64k7x7s2x2p3x3d1x1g1``; ``b`` ends it if biased."""
+        """A unique name such as ``3x224x224-64k7x7s2x2p3x3d1x1g1``; a bias adds a ``b``."""
         return (
             f"{self.in_channels}x{self.in_height}x{self.in_width}-{self.out_channels}"
             f"k{self.kernel_height}x{self.kernel_width}s{self.stride_height}x{self.stride_width}"

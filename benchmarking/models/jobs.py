@@ -37,9 +37,7 @@ class BenchmarkJob(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     machine = models.ForeignKey(Machine, on_delete=models.PROTECT, related_name="jobs")
-    host_kind = models.CharField(
-        max_length=10, choices=HostKind.choices, default=HostKind.LOCAL
-    )
+    host_kind = models.CharField(max_length=10, choices=HostKind.choices, default=HostKind.LOCAL)
     engine = models.CharField(
         max_length=10, choices=[(e.value, e.value) for e in Engine], default=Engine.TORCH.value
     )
