@@ -42,6 +42,8 @@ CUDA_BATCH_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 # The memory estimate is no measurement: what it just refuses is worth one attempt, which costs
 # a second and tells where the limit is.
 LARGEST_BATCH_MARGIN = 1.25
+# The probe builds whole networks with torchvision, and with nothing else.
+BUILDABLE_SOURCE = "torchvision"
 SECONDS_PER_ITEM = 0.05
 SECONDS_PER_NETWORK = 1.0
 CALIBRATION_TIMINGS = 200
@@ -146,16 +148,26 @@ class _Planner:
             (network.slug, network.image_size): self._usable_batch_sizes(network, batch_sizes)
             for _, network, _ in networks
         }
+        self.left_out += [
+            f"{architecture.slug} is no torchvision network: only its layers can be timed."
+            for architecture in architectures
+            if architecture.source != BUILDABLE_SOURCE
+        ]
         work: list[Work] = []
         expected_seconds = 0.0
         already_measured = 0
         for round_number in range(1, rounds + 1):
             # A layer that several networks share is timed once a round.
             planned: set[tuple[str, int, Pass]] = set()
-            for _, network, heads in networks:
+            for architecture, network, heads in networks:
+                is_buildable = architecture.source == BUILDABLE_SOURCE
                 sizes = usable[network.slug, network.image_size]
-                iterations, done = self._iteration_work(network, heads, sizes, round_number, known)
-                already_measured += done
+                iterations: list[IterationWork] = []
+                if is_buildable:
+                    iterations, done = self._iteration_work(
+                        network, heads, sizes, round_number, known
+                    )
+                    already_measured += done
                 layers, done = self._layer_work(network, sizes, round_number, known, planned)
                 already_measured += done
                 work += iterations

@@ -412,6 +412,16 @@ def test_heads_are_timed_where_the_trace_has_them(machine: Machine) -> None:
     assert item.auxiliary_heads
 
 
+def test_only_the_layers_of_other_sources_can_be_timed(machine: Machine) -> None:
+    uses = [ConvolutionUse(MIDDLE_LAYER, 1)]
+    brought = create_architecture(slug="brought", source="upload", uses=uses)
+
+    found = plan(machine, [brought])
+
+    assert described(found) == [(1, MIDDLE_LAYER, 1, *ALL_PASSES)]
+    assert found.left_out == ("brought is no torchvision network: only its layers can be timed.",)
+
+
 def test_number_of_queries_does_not_grow_with_the_networks(
     machine: Machine, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
