@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from django.db import transaction
+from django.db import models, transaction
 
 from benchmarking.catalogue.errors import CatalogueError
 from benchmarking.models import Architecture, ArchitectureLayer, ConvolutionLayer
@@ -37,7 +37,8 @@ _VALUES = (*_SCALARS, "operations")
 _WRITTEN = (*_VALUES, "source", "source_version")
 _BATCH = 500
 # As the columns of Architecture: PostgreSQL refuses what is longer, SQLite does not.
-_LONGEST = {"slug": 80, "family": 40}
+_LONGEST = {"slug": 80, "family": 40, "note": 300}
+_LONGEST_LAYER_KEY = 120
 
 Key: TypeAlias = tuple[str, int]
 Use: TypeAlias = tuple[int, str, int, bool]
@@ -78,6 +79,50 @@ def store_traced_files(files: Sequence[TracedFile]) -> ArchitectureReport:
     return report
 
 
+def store_uploaded_network(network: TracedNetwork) -> Architecture:
+    """Store one network that somebody brought; it stays out of public lists.
+
+    Raises ``CatalogueError`` where the columns cannot hold it.
+    """
+    _refuse_unusable(network)
+    specs = {use.layer.key: use.layer for use in network.convolutions}
+    with transaction.atomic():
+        ConvolutionLayer.objects.bulk_create(
+            [ConvolutionLayer.from_spec(spec) for spec in specs.values()],
+            ignore_conflicts=True,
+            batch_size=_BATCH,
+        )
+        found = ConvolutionLayer.objects.filter(key__in=list(specs))
+        layer_ids = dict(found.values_list("key", "id"))
+        architecture = Architecture.objects.create(
+            slug=network.slug,
+            image_size=network.image_size,
+            source=Architecture.UPLOADED,
+            **_values(network),
+        )
+        _create_uses([(architecture.pk, network)], layer_ids)
+    return architecture
+
+
+def remove_uploaded_network(architecture: Architecture) -> None:
+    """Delete an uploaded network and the layers that nobody else has and nobody measured.
+
+    What an operator measured on it is never deleted: then the network stays, without its name.
+    """
+    layers = ConvolutionLayer.objects.filter(uses__architecture=architecture)
+    layer_ids = list(layers.values_list("id", flat=True))
+    with transaction.atomic():
+        try:
+            architecture.delete()
+        except models.ProtectedError:
+            architecture.slug = f"removed-upload-{architecture.pk}"
+            architecture.save(update_fields=["slug"])
+            return
+        ConvolutionLayer.objects.filter(
+            pk__in=layer_ids, uses=None, timings=None, failures=None
+        ).delete()
+
+
 def _collect(files: Sequence[TracedFile]) -> dict[Key, tuple[TracedNetwork, str, str]]:
     collected: dict[Key, tuple[TracedNetwork, str, str]] = {}
     for file in files:
@@ -100,6 +145,8 @@ def _refuse_unusable(network: TracedNetwork) -> None:
             raise CatalogueError(
                 f"{network.slug[:80]}: its {name} is longer than {longest} characters"
             )
+    if any(len(use.layer.key) > _LONGEST_LAYER_KEY for use in network.convolutions):
+        raise CatalogueError(f"{network.slug}: the numbers of a layer are too long")
     uses = [(use.layer, use.needs_input_gradient) for use in network.convolutions]
     if len(set(uses)) != len(uses):
         raise CatalogueError(
@@ -195,6 +242,10 @@ def _replace_uses(networks: Sequence[TracedNetwork], layer_ids: dict[str, int]) 
     for start in range(0, len(owners), _BATCH):
         batch = owners[start : start + _BATCH]
         ArchitectureLayer.objects.filter(architecture_id__in=batch).delete()
+    _create_uses(list(zip(owners, networks, strict=True)), layer_ids)
+
+
+def _create_uses(owned: Sequence[tuple[int, TracedNetwork]], layer_ids: dict[str, int]) -> None:
     ArchitectureLayer.objects.bulk_create(
         (
             ArchitectureLayer(
@@ -204,7 +255,7 @@ def _replace_uses(networks: Sequence[TracedNetwork], layer_ids: dict[str, int]) 
                 count=count,
                 needs_input_gradient=needs_input_gradient,
             )
-            for owner, network in zip(owners, networks, strict=True)
+            for owner, network in owned
             for position, key, count, needs_input_gradient in _uses(network)
         ),
         batch_size=_BATCH,

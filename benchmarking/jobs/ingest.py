@@ -249,7 +249,7 @@ def _unknown_architecture(line: IterationLine | ErrorLine, found: Iterable[tuple
             f"line {line.line_number}: {line.architecture} is not known at "
             f"{line.image_size} px; known are {known_sizes} px"
         )
-    known = Architecture.objects.values_list("slug", flat=True).distinct()
+    known = Architecture.objects.public().values_list("slug", flat=True).distinct()
     return (
         f"line {line.line_number}: unknown architecture {line.architecture!r}"
         f"{did_you_mean(line.architecture, known)}"

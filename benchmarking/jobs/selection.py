@@ -25,8 +25,7 @@ def select_architectures(
     prefetched. Raises ``SelectionError`` for a name or a size that is not known.
     """
     rows = Architecture.objects.prefetch_related("uses__layer").order_by("multiply_adds", "slug")
-    if names:
-        rows = rows.filter(slug__in=names)
+    rows = rows.filter(slug__in=names) if names else rows.public()
     by_slug: dict[str, dict[int, Architecture]] = {}
     for row in rows:
         by_slug.setdefault(row.slug, {})[row.image_size] = row
@@ -36,7 +35,7 @@ def select_architectures(
     for name in names or by_slug:
         sizes = by_slug.get(name)
         if sizes is None:
-            known = Architecture.objects.values_list("slug", flat=True).distinct()
+            known = Architecture.objects.public().values_list("slug", flat=True).distinct()
             raise SelectionError(f"unknown architecture {name!r}{did_you_mean(name, known)}")
         architecture = _at_size(sizes, image_size, name)
         if architecture is not None:

@@ -50,8 +50,19 @@ class ConvolutionLayer(models.Model):
         return ConvolutionSpec(**{name: getattr(self, name) for name in self.SPEC_FIELDS})
 
 
+class ArchitectureQuerySet(models.QuerySet["Architecture"]):
+    """Architectures, some of which only those who know their name may see."""
+
+    def public(self) -> ArchitectureQuerySet:
+        """Without the networks that people uploaded: for every list and suggestion."""
+        return self.exclude(source=Architecture.UPLOADED)
+
+
 class Architecture(models.Model):
     """A CNN at one input image size, as tracing one training iteration described it."""
+
+    # The source of networks that people bring; the name of one is the key to it.
+    UPLOADED = "upload"
 
     slug = models.CharField(max_length=80)
     image_size = models.PositiveIntegerField(help_text="Height and width of an example in pixels.")
@@ -73,6 +84,8 @@ class Architecture(models.Model):
     layers: models.ManyToManyField[ConvolutionLayer, ArchitectureLayer] = models.ManyToManyField(
         ConvolutionLayer, through="ArchitectureLayer", related_name="architectures"
     )
+
+    objects = ArchitectureQuerySet.as_manager()
 
     class Meta:
         ordering = ["slug", "image_size"]
