@@ -23,7 +23,8 @@ from regression.batch_curve import (
 from regression.device_layers import left_out_errors
 from regression.features import FeatureTable, FloatArray
 from regression.intervals import NOMINAL, ErrorKind, IntervalModel, measure_coverage
-from regression.remainder import IterationModel, PaperRemainder
+from regression.paper_remainder import PaperRemainder
+from regression.remainder import IterationModel
 from regression.training_set import TrainingSet
 
 

@@ -16,7 +16,7 @@ from benchmarking.specs import (
     TracedNetwork,
 )
 from regression.convolution import busy_ms_per_mega_multiply_add, complete_sums
-from regression.features import FeatureTable, feature_table
+from regression.features import FeatureTable, FloatArray, feature_table
 from regression.training_set import TrainingSet
 
 BATCH_SIZES = (1, 2, 4, 8)
@@ -144,3 +144,8 @@ def make_training_set(
         traced=tuple(networks),
         layer_times=make_layer_times(networks),
     )
+
+
+def errors_pct(predicted: FloatArray, true: FloatArray) -> FloatArray:
+    """Absolute errors in percent of the true values."""
+    return 100 * np.abs(predicted / true - 1)

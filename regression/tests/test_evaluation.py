@@ -9,7 +9,7 @@ import pytest
 
 from regression.evaluation import Accuracy, evaluate, predict_left_out, run_variability_pct
 from regression.intervals import ErrorKind
-from regression.remainder import PhysicalModel
+from regression.physical_model import PhysicalModel
 from regression.tests.synthetic import make_networks, make_training_set
 
 ROWS = make_training_set(make_networks(10), noise=0.03, runs=3)
