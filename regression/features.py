@@ -15,6 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarking.specs import FLOAT32_BYTES, OperationSpec, Optimizer, Phase, TracedNetwork
+from regression.aten_operations import (
+    CONVOLUTIONS,
+    COPIES,
+    MATRIX_PRODUCTS,
+    VIEWS,
+    norm_or_pool,
+)
 from regression.convolution import ConvolutionKind, ConvolutionSum
 
 FloatArray = NDArray[np.float64]
@@ -51,8 +58,7 @@ COLUMNS = (
     *_CONVOLUTION_COLUMNS,
 )
 
-_CONVOLUTIONS = frozenset({"convolution", "convolution_backward"})
-_MATRIX_PRODUCTS = frozenset({"addmm", "mm", "bmm", "baddbmm", "mv", "addmv", "dot"})
+_MATRIX_PRODUCTS = MATRIX_PRODUCTS | {"mv", "addmv", "dot"}
 _ACTIVATIONS = frozenset(
     "relu relu_ threshold_backward hardtanh hardtanh_ hardtanh_backward clamp clamp_".split()
 )
@@ -61,15 +67,8 @@ _SMOOTH_ACTIVATIONS = frozenset(
     hardswish hardswish_ hardswish_backward hardsigmoid hardsigmoid_ hardsigmoid_backward
     tanh tanh_ tanh_backward elu elu_ elu_backward mish mish_ mish_backward""".split()
 )
-_COPIES = frozenset(
-    """cat clone copy_ _to_copy contiguous constant_pad_nd slice_backward select_backward stack
-    roll index repeat zeros new_zeros zero_ fill_ zeros_like ones_like""".split()
-)
-_WITHOUT_WORK = frozenset(
-    """detach _unsafe_view expand slice t transpose unsqueeze view empty empty_like split permute
-    squeeze select alias as_strided chunk split_with_sizes unbind empty_strided new_empty
-    new_empty_strided""".split()
-)
+_COPIES = COPIES | {"zeros", "new_zeros", "zero_", "fill_", "zeros_like", "ones_like"}
+_WITHOUT_WORK = VIEWS | {"empty_strided", "new_empty", "new_empty_strided"}
 
 
 def operation_group(operation: OperationSpec) -> str | None:
@@ -77,15 +76,12 @@ def operation_group(operation: OperationSpec) -> str | None:
     name = operation.name
     if operation.phase is Phase.OPTIMIZER:
         return "optimizer"
-    if name in _CONVOLUTIONS or name in _WITHOUT_WORK:
+    if name in CONVOLUTIONS or name in _WITHOUT_WORK:
         return None
     if name in _MATRIX_PRODUCTS:
         return "matmul"
-    backward = operation.phase is Phase.BACKWARD
-    if "norm" in name and "linalg" not in name:
-        return "norm_backward" if backward else "norm"
-    if "pool" in name:
-        return "pool_backward" if backward else "pool"
+    if group := norm_or_pool(operation):
+        return group
     if name in _COPIES:
         return "copy"
     if name in _SMOOTH_ACTIVATIONS:

@@ -21,6 +21,13 @@ from benchmarking.specs import (
     Phase,
     TracedNetwork,
 )
+from regression.aten_operations import (
+    CONVOLUTIONS,
+    COPIES,
+    MATRIX_PRODUCTS,
+    VIEWS,
+    norm_or_pool,
+)
 from regression.layer_features import PASS_CODES, FloatArray, LayerTable
 
 MEMORY_GROUPS: tuple[str, ...] = (
@@ -33,32 +40,23 @@ MEMORY_GROUPS: tuple[str, ...] = (
     "bias",
 )
 
-_MATRIX_PRODUCTS = frozenset({"addmm", "mm", "bmm", "baddbmm"})
-_CONVOLUTIONS = frozenset({"convolution", "convolution_backward"})
-_WITHOUT_KERNEL = frozenset(
-    """_record_function_enter_new _record_function_exit _unsafe_view alias as_strided detach empty
-    empty_like expand permute select slice split split_with_sizes squeeze t transpose unbind
-    unsqueeze view unfold chunk""".split()
-)
-_UNSEEN_BY_HOST = frozenset({"detach", "_record_function_enter_new", "_record_function_exit"})
-_COPIES = frozenset(
-    """cat clone copy_ constant_pad_nd constant_pad_nd_backward _to_copy slice_backward
-    select_backward contiguous reflection_pad2d stack repeat roll upsample_nearest2d
-    index split_backward""".split()
-)
+_PROFILER_MARKS = frozenset({"_record_function_enter_new", "_record_function_exit"})
+_WITHOUT_KERNEL = VIEWS | _PROFILER_MARKS | {"unfold"}
+_UNSEEN_BY_HOST = _PROFILER_MARKS | {"detach"}
+_COPIES = COPIES | {
+    "constant_pad_nd_backward",
+    "reflection_pad2d",
+    "upsample_nearest2d",
+    "split_backward",
+}
 
 
 def memory_group(operation: OperationSpec) -> str | None:
     """Kind of traffic of an operation; ``None`` for convolutions, matrix products and views."""
     name = operation.name
-    if name in _MATRIX_PRODUCTS or name in _CONVOLUTIONS or name in _WITHOUT_KERNEL:
+    if name in MATRIX_PRODUCTS or name in CONVOLUTIONS or name in _WITHOUT_KERNEL:
         return None
-    backward = operation.phase is Phase.BACKWARD
-    if "norm" in name and "linalg" not in name:
-        return "norm_backward" if backward else "norm"
-    if "pool" in name:
-        return "pool_backward" if backward else "pool"
-    return "copy" if name in _COPIES else "elementwise"
+    return norm_or_pool(operation) or ("copy" if name in _COPIES else "elementwise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def network_terms(network: TracedNetwork) -> NetworkTerms:
         group = memory_group(operation)
         if group is not None:
             memory_bytes[group] = _plus(memory_bytes[group], traffic)
-        if operation.name in _MATRIX_PRODUCTS:
+        if operation.name in MATRIX_PRODUCTS:
             matrix_bytes = _plus(matrix_bytes, traffic)
             matrix_multiply_adds += operation.multiply_adds_per_example
         if operation.name in _UNSEEN_BY_HOST:
