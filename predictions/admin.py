@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from predictions.models import ForecastCurve
+from predictions.uploads import admin as uploads_admin  # noqa: F401 (registers its models)
 
 
 @admin.register(ForecastCurve)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from celery.schedules import crontab
 from django.apps import AppConfig
 
 
@@ -18,7 +19,12 @@ class PredictionsConfig(AppConfig):
         "sweep-stale-curves": {
             "task": "predictions.tasks.sweep_stale_curves",
             "schedule": timedelta(minutes=2),
-        }
+        },
+        "remove-expired-uploads": {
+            "task": "predictions.tasks.remove_expired_uploads",
+            # A clock time: beat forgets how long ago a day was when it is started again.
+            "schedule": crontab(hour=3, minute=40),
+        },
     }
 
     def ready(self) -> None:

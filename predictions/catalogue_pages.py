@@ -81,6 +81,7 @@ def measured_on(machine: Machine) -> list[MeasuredLine]:
     """The CNNs whose iterations were timed on a machine."""
     counted = (
         IterationTiming.objects.filter(run__machine=machine)
+        .exclude(architecture__source=Architecture.UPLOADED)
         .order_by()
         .values("architecture__slug", "architecture__image_size", "run__stack")
         .annotate(timings=Count("id"))
@@ -100,7 +101,7 @@ def measured_on(machine: Machine) -> list[MeasuredLine]:
 def architecture_lines(search: str = "") -> list[ArchitectureLine]:
     """CNNs whose name or family holds every word of ``search``."""
     by_slug: dict[str, dict[int, Architecture]] = defaultdict(dict)
-    for architecture in Architecture.objects.defer("operations"):
+    for architecture in Architecture.objects.public().defer("operations"):
         if _holds(search, f"{architecture.slug} {architecture.family}"):
             by_slug[architecture.slug][architecture.image_size] = architecture
     return [_architecture_line(slug, traced) for slug, traced in by_slug.items()]
@@ -109,7 +110,8 @@ def architecture_lines(search: str = "") -> list[ArchitectureLine]:
 def image_sizes_of(slug: str) -> list[int]:
     """Every image size that a CNN was traced at, ascending."""
     return list(
-        Architecture.objects.filter(slug=slug)
+        Architecture.objects.public()
+        .filter(slug=slug)
         .order_by("image_size")
         .values_list("image_size", flat=True)
     )

@@ -8,7 +8,7 @@ iteration takes ``max(iteration, batch size / r)`` (docs/method.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -17,15 +17,17 @@ from benchmarking.models import Architecture, Device, Machine, Price
 from benchmarking.specs import Precision
 from predictions.advice import find_jumps
 from predictions.curves import STANDARD_BATCH_SIZES, CurveRequest, Place, curves_for
-from predictions.models import ForecastCurve
+from predictions.models import ForecastCurve, OwnNetwork
 from predictions.prices import ChosenPrice
 from predictions.query import (
     BATCH_SIZE_LADDER,
     DEFAULT_PRECISION,
+    MAX_ARCHITECTURES,
     Choices,
     ForecastQuery,
     QueryError,
 )
+from predictions.uploads.tokens import OWN_PREFIX
 
 SECONDS_PER_HOUR = 3600
 
@@ -124,19 +126,39 @@ class Forecast:
         return {"query": self.query.to_json(), "rows": [row.to_json() for row in self.rows]}
 
 
-def load_choices() -> Choices:
-    """The names that a query may use just now."""
+def load_choices(named: Iterable[str] = ()) -> Choices:
+    """The names that a query may use just now.
+
+    ``named`` are the CNNs that it does use: a private network counts only where it is named.
+    """
     image_sizes: dict[str, list[int]] = {}
-    for slug, size in Architecture.objects.order_by("slug", "image_size").values_list(
-        "slug", "image_size"
+    for slug, size in (
+        Architecture.objects.public()
+        .order_by("slug", "image_size")
+        .values_list("slug", "image_size")
     ):
         image_sizes.setdefault(slug, []).append(size)
     return Choices(
         image_sizes={slug: tuple(sizes) for slug, sizes in image_sizes.items()},
+        own_image_sizes=_own_image_sizes(named),
         machines=tuple(Machine.objects.values_list("slug", flat=True)),
         devices=tuple(Device.objects.values_list("slug", flat=True)),
         regions=tuple(Price.objects.order_by().values_list("region", flat=True).distinct()),
     )
+
+
+def _own_image_sizes(named: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    own = {slug for slug in named if slug.startswith(OWN_PREFIX) and slug.isprintable()}
+    # Nobody compares more of them than a query may name.
+    if not 0 < len(own) <= MAX_ARCHITECTURES:
+        return {}
+    found = OwnNetwork.objects.current().filter(architecture__slug__in=own)
+    return {
+        slug: (size,)
+        for slug, size in found.order_by().values_list(
+            "architecture__slug", "architecture__image_size"
+        )
+    }
 
 
 def forecast_rows(query: ForecastQuery) -> list[ForecastRow]:

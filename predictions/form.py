@@ -21,7 +21,16 @@ PRESETS = (
     (50_000, "CIFAR-10"),
     (1_803_460, "Places365"),
 )
-EXAMPLE_MACHINES = ("aws-g4dn.xlarge", "aws-g5.xlarge", "aws-g6.xlarge", "aws-g6e.xlarge")
+EXAMPLE_MACHINES = (
+    "aws-g4dn.xlarge",
+    "aws-g5.xlarge",
+    "aws-g6.xlarge",
+    "aws-g6e.xlarge",
+    "aws-p4d.24xlarge",
+    "lambda-gpu_1x_a6000",
+    "lambda-gpu_1x_h100_pcie",
+    "lambda-gpu_1x_h100_sxm5",
+)
 EXAMPLE_ARCHITECTURE = "resnet50"
 FALLBACK_MACHINE = "reference-cpu"
 EXAMPLE_EPOCHS = 90
@@ -142,7 +151,7 @@ def make_form(
     chosen = {name: set(parameters.get(name, ())) for name in ("architecture", "machine", "device")}
     sizes = sorted({size for traced in choices.image_sizes.values() for size in traced})
     return ForecastForm(
-        architectures=_architecture_picker(chosen["architecture"], errors),
+        architectures=_architecture_picker(chosen["architecture"], choices, errors),
         machines=_machine_picker(chosen["machine"], errors),
         devices=_device_picker(chosen["device"], errors),
         texts=texts,
@@ -168,10 +177,17 @@ def _select(
     return tuple(SelectOption(value, labels[value], value == chosen) for value in values)
 
 
-def _architecture_picker(chosen: set[str], errors: Mapping[str, str]) -> Picker:
+def _architecture_picker(chosen: set[str], choices: Choices, errors: Mapping[str, str]) -> Picker:
     groups: dict[str, dict[str, PickerOption]] = {}
-    rows = Architecture.objects.order_by("family", "slug", "image_size").values_list(
-        "family", "slug", "parameters"
+    if choices.own_image_sizes:
+        groups["Your own"] = {
+            slug: PickerOption(slug, "private", slug in chosen)
+            for slug in sorted(choices.own_image_sizes)
+        }
+    rows = (
+        Architecture.objects.public()
+        .order_by("family", "slug", "image_size")
+        .values_list("family", "slug", "parameters")
     )
     for family, slug, parameters in rows:
         groups.setdefault(family, {})[slug] = PickerOption(

@@ -8,6 +8,9 @@ from django.utils import timezone
 
 from benchmarking.models import Architecture, Device, Machine
 from benchmarking.specs import Optimizer, Precision
+from predictions.uploads.models import MeasurementRequest, OwnNetwork
+
+__all__ = ["ForecastCurve", "MeasurementRequest", "OwnNetwork"]
 
 
 class ForecastCurve(models.Model):

@@ -10,11 +10,12 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
 from benchmarking.specs import Optimizer, Precision
+from predictions.uploads.tokens import OWN_PREFIX
 
 DEFAULT_PRECISION = "default"
 DEFAULT_EXAMPLES = 1_281_167
@@ -60,13 +61,21 @@ class QueryError(ValueError):
 class Choices:
     """The names that a query may use.
 
-    ``image_sizes`` maps an architecture to the sizes in pixels that it was traced at.
+    ``image_sizes`` maps an architecture to the sizes in pixels that it was traced at;
+    ``own_image_sizes`` does so for the private networks that the query names itself, which are
+    never suggested to anybody.
     """
 
     image_sizes: Mapping[str, tuple[int, ...]]
     machines: tuple[str, ...]
     devices: tuple[str, ...]
     regions: tuple[str, ...]
+    own_image_sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def sizes_of(self, architecture: str) -> tuple[int, ...]:
+        """The sizes in pixels that a known architecture was traced at."""
+        own = self.own_image_sizes.get(architecture)
+        return own if own is not None else self.image_sizes[architecture]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +159,13 @@ def parse_query(parameters: Mapping[str, Sequence[str]], choices: Choices) -> Fo
     given = _given_texts(parameters, errors)
     values: dict[str, Any] = {
         "architectures": _read_names(
-            given, "architecture", "CNN", choices.image_sizes, MAX_ARCHITECTURES, errors
+            given,
+            "architecture",
+            "CNN",
+            choices.image_sizes,
+            MAX_ARCHITECTURES,
+            errors,
+            unlisted=choices.own_image_sizes,
         ),
         "machines": _read_names(given, "machine", "machine", choices.machines, MAX_PLACES, errors),
         "devices": _read_names(given, "device", "device", choices.devices, MAX_PLACES, errors),
@@ -234,12 +249,13 @@ def _read_names(
     known: Iterable[str],
     limit: int,
     errors: dict[str, str],
+    unlisted: Iterable[str] = (),
 ) -> tuple[str, ...]:
     slugs = tuple(dict.fromkeys(given.get(name, ())))
     if not slugs:
         return ()
     known = set(known)
-    unknown = [slug for slug in slugs if slug not in known]
+    unknown = [slug for slug in slugs if slug not in known.union(unlisted)]
     if unknown:
         errors[name] = _unknown_name_sentence(unknown, name, word, known)
     elif len(slugs) > limit:
@@ -248,6 +264,11 @@ def _read_names(
 
 
 def _unknown_name_sentence(unknown: list[str], name: str, word: str, known: set[str]) -> str:
+    if name == "architecture" and unknown[0].startswith(OWN_PREFIX):
+        return (
+            f"There is no private network {_quoted(unknown[0])}: the link may be mistyped or "
+            "deleted, or its 30 days are over."
+        )
     if not known:
         return f"No {word} is loaded yet: run script/setup first."
     listed = ", ".join(_quoted(slug) for slug in unknown[:3])
@@ -291,7 +312,7 @@ def _check_image_size(values: Mapping[str, Any], choices: Choices, errors: dict[
     size = values["image_size"]
     if size is None:
         return
-    traced = {slug: choices.image_sizes[slug] for slug in values["architectures"]}
+    traced = {slug: choices.sizes_of(slug) for slug in values["architectures"]}
     if any(size in sizes for sizes in traced.values()):
         return
     known = "; ".join(

@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("machines/", machine_list, name="machines"),
     path("machines/<name:slug>/", machine_page, name="machine"),
     path("architectures/", architecture_list, name="architectures"),
+    path("", include("predictions.uploads.urls")),
     path("architectures/<name:slug>/<int:image_size>/", architecture_page, name="architecture"),
     path("accuracy/", accuracy_page, name="accuracy"),
     path("method/", method_page, name="method"),

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 
 from django.http import HttpRequest, HttpResponse
 
+from predictions.uploads.tokens import hide_tokens
+
 logger = logging.getLogger("predictor_site.requests")
 
 # What every log record has; anything else came in through ``extra``.
@@ -37,6 +39,19 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         return json.dumps(fields, default=str)
+
+
+class PrivateLinkFilter(logging.Filter):
+    """Hide the secret part of private links in every line, whoever wrote it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        if (shown := hide_tokens(message)) != message:
+            record.msg, record.args = shown, ()
+        path = getattr(record, "path", None)
+        if isinstance(path, str):
+            record.path = hide_tokens(path)
+        return True
 
 
 class RequestLogMiddleware:

@@ -232,6 +232,9 @@ REST_FRAMEWORK = {
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.LimitOffsetPagination",
     "PAGE_SIZE": 100,
+    # Whose address counts when files are: behind our proxy the one it saw, else the peer's. What
+    # a client writes into X-Forwarded-For itself never counts.
+    "NUM_PROXIES": 1 if HTTPS else 0,
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS = {
@@ -258,7 +261,14 @@ LOGGING = {
         "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
         "json": {"()": "predictor_site.request_log.JsonFormatter"},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "filters": {"private_links": {"()": "predictor_site.request_log.PrivateLinkFilter"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["private_links"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         # Kombu warns that filesystem:// names no host, which it cannot.

@@ -13,6 +13,7 @@ from predictions.api.views import (
     PredictionsView,
     PriceList,
 )
+from predictions.uploads.api import OwnNetworkView, UploadView
 
 urlpatterns = [
     path("predictions/", PredictionsView.as_view(), name="api-predictions"),
@@ -21,5 +22,7 @@ urlpatterns = [
     path("devices/", DeviceList.as_view(), name="api-devices"),
     path("machines/", MachineList.as_view(), name="api-machines"),
     path("prices/", PriceList.as_view(), name="api-prices"),
+    path("uploads/", UploadView.as_view(), name="api-uploads"),
+    path("uploads/<str:token>/", OwnNetworkView.as_view(), name="api-upload"),
     path("evaluations/", EvaluationList.as_view(), name="api-evaluations"),
 ]

@@ -122,7 +122,8 @@ class PredictionsView(ProblemDetails, APIView):
     )
     def get(self, request: Request) -> Response:
         """Iteration time, epoch time and cost over batch size, with interval and source."""
-        query = parse_query(raw_parameters(request.query_params), load_choices())
+        given = raw_parameters(request.query_params)
+        query = parse_query(given, load_choices(given.get("architecture", ())))
         return Response(make_forecast(query).to_json())
 
 
@@ -137,7 +138,8 @@ class AdviceView(ProblemDetails, APIView):
     )
     def get(self, request: Request) -> Response:
         """The cards of the page: winners, what cannot be told apart from them, and why."""
-        query = parse_query(raw_parameters(request.query_params), load_choices())
+        given = raw_parameters(request.query_params)
+        query = parse_query(given, load_choices(given.get("architecture", ())))
         answers = make_answers(make_forecast(query))
         return Response(
             {"query": query.to_json(), "answers": [answer.to_json() for answer in answers]}
@@ -153,7 +155,7 @@ class CatalogueList(ProblemDetails, generics.ListAPIView):
 class ArchitectureList(CatalogueList):
     """CNNs that a forecast can name, each at each image size that it was traced at."""
 
-    queryset = Architecture.objects.defer("operations")
+    queryset = Architecture.objects.public().defer("operations")
     serializer_class = ArchitectureSerializer
     filterset_fields = ("slug", "family", "image_size")
 

@@ -62,7 +62,7 @@ def architecture_list(request: HttpRequest) -> HttpResponse:
 def architecture_page(request: HttpRequest, slug: str, image_size: int) -> HttpResponse:
     """One CNN: its size, its convolution layers, where it is measured."""
     architecture = get_object_or_404(
-        Architecture.objects.defer("operations"), slug=slug, image_size=image_size
+        Architecture.objects.public().defer("operations"), slug=slug, image_size=image_size
     )
     context = {
         "page": "architectures",

@@ -27,10 +27,14 @@ def permission_denied(request: HttpRequest, exception: Exception) -> HttpRespons
 
 
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """404: no such page."""
+    """404: no such page; an exception with a title and a text of its own says it better."""
     context = {
-        "title": "No such page",
-        "text": "The address may be mistyped, or what it named is no longer there.",
+        "title": getattr(exception, "title", "No such page"),
+        "text": getattr(
+            exception,
+            "text",
+            "The address may be mistyped, or what it named is no longer there.",
+        ),
     }
     return render(request, "error.html", context, status=404)
 

@@ -17,7 +17,7 @@ from predictions.exports import to_csv_text, to_json_text
 from predictions.forecast import Forecast, load_choices, make_forecast
 from predictions.form import example_parameters, make_form
 from predictions.problems import problem_response
-from predictions.query import Choices, QueryError, parse_query
+from predictions.query import Choices, ForecastQuery, QueryError, parse_query
 from predictions.row_texts import texts_of_series
 from predictions.tables import make_best_rows
 
@@ -26,8 +26,8 @@ from predictions.tables import make_best_rows
 @conditional_page
 def forecast_page(request: HttpRequest) -> HttpResponse:
     """The question, and its answer as cards, charts and a table; 400 beside the wrong field."""
-    choices = load_choices()
     given = raw_parameters(request.GET)
+    choices = load_choices(given.get("architecture", ()))
     parameters = given or example_parameters(choices)
     if not parameters:
         form = make_form(parameters, choices, {})
@@ -54,7 +54,7 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
 def forecast_csv(request: HttpRequest) -> HttpResponse:
     """The rows as CSV, the same as on the page."""
     try:
-        forecast = make_forecast(parse_query(raw_parameters(request.GET), load_choices()))
+        forecast = make_forecast(_query_of(request))
     except QueryError as error:
         return problem_response(error)
     return HttpResponse(
@@ -69,10 +69,15 @@ def forecast_csv(request: HttpRequest) -> HttpResponse:
 def forecast_json(request: HttpRequest) -> HttpResponse:
     """``{"query": ..., "rows": [...]}``, the same as the API and the command line give."""
     try:
-        forecast = make_forecast(parse_query(raw_parameters(request.GET), load_choices()))
+        forecast = make_forecast(_query_of(request))
     except QueryError as error:
         return problem_response(error)
     return HttpResponse(to_json_text(forecast), content_type="application/json")
+
+
+def _query_of(request: HttpRequest) -> ForecastQuery:
+    given = raw_parameters(request.GET)
+    return parse_query(given, load_choices(given.get("architecture", ())))
 
 
 def raw_parameters(parameters: QueryDict) -> dict[str, list[str]]:

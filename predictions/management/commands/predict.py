@@ -76,7 +76,7 @@ class Command(BaseCommand):
         from predictions.forecast import load_choices, make_forecast
 
         try:
-            query = read_options(options, load_choices())
+            query = read_options(options, load_choices(options["architecture"]))
             text = _render(output, make_forecast(query))
         except QueryError as error:
             raise CommandError(str(error), returncode=2) from error

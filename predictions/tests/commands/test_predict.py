@@ -99,7 +99,7 @@ def test_without_a_machine(catalogue):
 
 
 def test_an_unprepared_database_is_told_what_to_run(catalogue, monkeypatch):
-    def refuse():
+    def refuse(named):
         raise OperationalError("no such table: benchmarking_architecture")
 
     monkeypatch.setattr(forecast_module, "load_choices", refuse)
