@@ -29,8 +29,8 @@ from regression.public_data.networks import (
     write_traces,
 )
 from regression.public_data.step_times import read_step_timings
-from regression.step_calibration import StepCalibration
-from regression.step_estimator import FORECAST_HOST, StepEstimator
+from regression.step_calibration import FORECAST_HOST, StepCalibration
+from regression.step_estimator import StepEstimator
 from regression.step_training import StepExample, fit_steps
 
 SEED = 20

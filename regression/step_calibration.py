@@ -29,6 +29,10 @@ from regression.step_terms import MEMORY_GROUPS
 
 SMOOTH_MAXIMUM_POWER = 4.0
 
+FORECAST_HOST = "forecast"
+FORECAST_HOST_FACTOR = 1.1
+"""Host of a forecast beside the average: published hosts are 0.6 to 1.6, and this errs least."""
+
 KERNEL_CLASSES = ("1x1", "3x3", "other")
 PASS_NAMES = ("forward", "backward_data", "backward_filter")
 CONVOLUTION_TERMS = tuple(

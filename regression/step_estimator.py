@@ -21,6 +21,7 @@ from regression.layer_estimator import LayerEstimator
 from regression.layer_features import FloatArray, Rates, concatenate_layers
 from regression.step_calibration import (
     CONVOLUTION_TERMS,
+    FORECAST_HOST,
     TERMS,
     Collection,
     StepCalibration,
@@ -41,7 +42,6 @@ _MOST_REMEMBERED = 4096
 
 _TYPICAL_BATCH_SIZE = 64.0
 
-FORECAST_HOST = "forecast"
 _CONVOLUTIONS = np.array([TERMS.index(term) for term in CONVOLUTION_TERMS])
 _NARROW = np.array(
     [TERMS.index(term) for term in ("grouped", "depthwise_forward", "depthwise_backward")]

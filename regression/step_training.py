@@ -19,6 +19,8 @@ from regression.layer_features import FloatArray, LayerTable, concatenate_layers
 from regression.public_data.layer_timings import DEEPBENCH, ITERATIONS, LayerTimings
 from regression.step_calibration import (
     CONVOLUTION_TERMS,
+    FORECAST_HOST,
+    FORECAST_HOST_FACTOR,
     TERMS,
     StepCalibration,
     StepContext,
@@ -84,7 +86,8 @@ def fit_steps(
             errors = np.log(milliseconds / calibration.predict(terms, contexts))
             evidence = _infer_layers(examples, tables, errors, terms, calibration)
             source = ITERATIONS
-    return FittedSteps(layers, calibration, source)
+    forecast = {f"host {FORECAST_HOST}": float(np.log(FORECAST_HOST_FACTOR))}
+    return FittedSteps(layers, StepCalibration({**calibration.values, **forecast}), source)
 
 
 @dataclass(frozen=True, slots=True)
