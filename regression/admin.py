@@ -47,6 +47,7 @@ class TrainedModelAdmin(ReadOnlyAdmin):
 @admin.register(Evaluation)
 class EvaluationAdmin(ReadOnlyAdmin):
     list_display = ("machine", "stack", "evaluated_at", "cnns", "mape", "coverage")
+    exclude = ("points",)
     list_select_related = ("machine", "stack")
 
     @admin.display(description="CNNs")

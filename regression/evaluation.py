@@ -100,20 +100,44 @@ class Evaluation:
             },
         }
 
-    def coverage_by_kind(self) -> dict[str, dict[str, float]]:
-        """Coverage of the 80 % interval and its width in percent, by what was known."""
-        found = {kind: measure_coverage(self.intervals, kind) for kind in ErrorKind}
-        return {
-            kind.value: {
-                "coverage": round(coverage.coverage, 4),
-                "coverage_low": round(coverage.low, 4),
-                "coverage_high": round(coverage.high, 4),
-                "cnns": coverage.networks,
-                "mean_width_pct": round(coverage.mean_width_pct, 2),
+    def points(self) -> list[dict[str, Any]]:
+        """Each iteration beside its prediction without the network, where there is one."""
+        rows = self.training_set
+        return [
+            {
+                "architecture": str(slug),
+                "batch_size": int(batch_size),
+                "measured_ms": _five_digits(measured_ms),
+                "predicted_ms": _five_digits(predicted_ms),
             }
-            for kind, coverage in found.items()
-            if coverage is not None
-        }
+            for slug, batch_size, measured_ms, predicted_ms in zip(
+                rows.table.architectures,
+                rows.table.batch_sizes,
+                rows.iteration_ms,
+                self.unseen_ms,
+                strict=True,
+            )
+            if np.isfinite(predicted_ms)
+        ]
+
+    def by_kind(self) -> dict[str, dict[str, float]]:
+        """Errors in percent, coverage and width of the 80 % interval, by what was known."""
+        found = {}
+        for kind in ErrorKind:
+            coverage = measure_coverage(self.intervals, kind)
+            errors = np.concatenate([[], *self.intervals.errors.get(kind, {}).values()])
+            accuracy = Accuracy.of(np.ones(len(errors)), np.exp(-errors))
+            if coverage is not None and accuracy is not None:
+                found[kind.value] = {
+                    **asdict(accuracy),
+                    "points": len(errors),
+                    "coverage": round(coverage.coverage, 4),
+                    "coverage_low": round(coverage.low, 4),
+                    "coverage_high": round(coverage.high, 4),
+                    "cnns": coverage.networks,
+                    "mean_width_pct": round(coverage.mean_width_pct, 2),
+                }
+        return found
 
     def by_network(self) -> dict[str, float]:
         """Mean absolute error in percent of each unseen network, worst first."""
@@ -202,6 +226,10 @@ def _curves(rows: TrainingSet) -> list[NDArray[np.intp]]:
         or rows.table.batch_sizes[position] <= rows.table.batch_sizes[position - 1]
     ]
     return np.split(np.arange(len(rows.table)), starts)
+
+
+def _five_digits(milliseconds: float) -> float:
+    return float(f"{milliseconds:.5g}")
 
 
 def _as_json(accuracy: Accuracy | None) -> dict[str, float] | None:

@@ -46,11 +46,7 @@ class ModelFileError(ValueError):
 
 def export_model(trained: TrainedModel, folder: Path) -> Path:
     """Write a model with its booster and its evaluation; returns the path."""
-    report = (
-        Evaluation.objects.filter(machine=trained.machine, stack=trained.stack)
-        .values_list("report", flat=True)
-        .first()
-    )
+    evaluation = Evaluation.objects.filter(machine=trained.machine, stack=trained.stack).first()
     stack = {name: getattr(trained.stack, name) for name in SoftwareStack.SPEC_FIELDS}
     content = {
         "schema": SCHEMA,
@@ -58,7 +54,8 @@ def export_model(trained: TrainedModel, folder: Path) -> Path:
         "stack": stack,
         "trained_at": trained.trained_at.isoformat(),
         **{name: getattr(trained, name) for name in _COPIED},
-        "evaluation": report,
+        "evaluation": evaluation.report if evaluation else None,
+        "evaluation_points": evaluation.points if evaluation else [],
         **{name: _pack(bytes(getattr(trained, name))) for name in _BOOSTERS},
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +95,14 @@ def load_model_file(path: Path) -> TrainedModel | None:
             **{name: content[name] for name in (*_COPIED, *_BOOSTERS)},
         )
         if content["evaluation"]:
-            store_report(machine, stack, content["data_hash"], content["evaluation"])
+            store_report(
+                machine,
+                stack,
+                content["data_hash"],
+                content["evaluation"],
+                content["evaluation_points"],
+                trained_at,
+            )
         transaction.on_commit(
             lambda: models_trained.send(
                 sender=TrainedModel, device_id=machine.device_id, stack_id=stack.pk
@@ -115,7 +119,8 @@ def _read(path: Path) -> Mapping[str, Any]:
                 f"{path}: this version reads model files of schema {SCHEMA}, "
                 f"not {content['schema']!r}"
             )
-        missing = {"machine", "trained_at", "evaluation", *_COPIED} - set(content)
+        needed = {"machine", "trained_at", "evaluation", "evaluation_points", *_COPIED}
+        missing = needed - set(content)
         if missing or set(content["stack"]) != set(SoftwareStack.SPEC_FIELDS):
             raise ModelFileError(f"{path}: lacks {', '.join(sorted(missing)) or 'a whole stack'}")
         datetime.fromisoformat(content["trained_at"])

@@ -73,6 +73,11 @@ class Evaluation(models.Model):
     stack = models.ForeignKey(SoftwareStack, on_delete=models.CASCADE, related_name="evaluations")
     data_hash = models.CharField(max_length=64)
     report = models.JSONField()
+    points = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Each iteration, measured and as predicted without its CNN, in milliseconds.",
+    )
     evaluated_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

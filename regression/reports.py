@@ -1,4 +1,4 @@
-"""Reports of accuracy: the stored one where it still describes the data, else a new one."""
+"""Reports of accuracy, as they are stored, or new where the data have changed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def current_report(
     stored = Evaluation.objects.filter(machine=machine, stack=stack, data_hash=data_hash).first()
     if stored is not None and not again:
         return dict(stored.report)
-    report = evaluate(rows).report(
+    evaluation = evaluate(rows)
+    report = evaluation.report(
         machine=machine.slug, device=machine.device.slug, stack=stack.to_spec().label
     )
-    store_report(machine, stack, data_hash, report)
+    store_report(machine, stack, data_hash, report, evaluation.points())
     return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from datetime import datetime
 from importlib.metadata import version
 
 import numpy as np
@@ -136,13 +137,13 @@ def store_model(
                 "metrics": {
                     **report,
                     "by_cnn_mape": evaluation.by_network(),
-                    "coverage_by_kind": evaluation.coverage_by_kind(),
+                    "by_kind": evaluation.by_kind(),
                 },
                 "layer_timing_count": layer_timing_count,
                 "iteration_timing_count": iteration_timing_count,
             },
         )
-        store_report(machine, stack, rows.data_hash(), report)
+        store_report(machine, stack, rows.data_hash(), report, evaluation.points())
         transaction.on_commit(
             lambda: models_trained.send(
                 sender=TrainedModel, device_id=machine.device_id, stack_id=stack.pk
@@ -152,13 +153,26 @@ def store_model(
 
 
 def store_report(
-    machine: Machine, stack: SoftwareStack, data_hash: str, report: dict[str, object]
+    machine: Machine,
+    stack: SoftwareStack,
+    data_hash: str,
+    report: dict[str, object],
+    points: list[dict[str, object]],
+    evaluated_at: datetime | None = None,
 ) -> StoredEvaluation:
-    """Keep the newest report of a machine and stack."""
+    """Keep the newest report of a machine and stack, with the points that it sums up.
+
+    It was made now, unless ``evaluated_at`` says otherwise.
+    """
     stored, _ = StoredEvaluation.objects.update_or_create(
         machine=machine,
         stack=stack,
-        defaults={"data_hash": data_hash, "report": report, "evaluated_at": timezone.now()},
+        defaults={
+            "data_hash": data_hash,
+            "report": report,
+            "points": points,
+            "evaluated_at": evaluated_at or timezone.now(),
+        },
     )
     return stored
 

@@ -124,7 +124,7 @@ class TestModelFiles:
 
     def test_a_loaded_model_forecasts_as_the_exported_one(self, path: Path, capsys) -> None:
         exported = TrainedModel.objects.get()
-        report = Evaluation.objects.get().report
+        evaluation = Evaluation.objects.get()
         before = load_fitted(exported).iterations
         TrainedModel.objects.all().delete()
         Evaluation.objects.all().delete()
@@ -136,7 +136,10 @@ class TestModelFiles:
         assert loaded.trained_at == exported.trained_at
         assert loaded.interval_errors == exported.interval_errors
         assert load_fitted(loaded).iterations.to_state() == before.to_state()
-        assert Evaluation.objects.get().report == report
+        assert Evaluation.objects.get().report == evaluation.report
+        assert Evaluation.objects.get().points == evaluation.points
+        assert Evaluation.objects.get().evaluated_at == exported.trained_at
+        assert len(evaluation.points) == 40
 
     def test_a_second_time_changes_nothing(self, path: Path, capsys) -> None:
         call_command("load_models", str(path))

@@ -99,14 +99,32 @@ def test_the_worst_network_comes_first() -> None:
 
 
 def test_every_kind_of_interval_is_judged_by_other_networks() -> None:
-    by_kind = EVALUATION.coverage_by_kind()
+    by_kind = EVALUATION.by_kind()
     # Too few layers for estimating others, and so for judging that.
     assert set(by_kind) == {kind.value for kind in ErrorKind} - {"layers"}
     for judged in by_kind.values():
         assert judged["cnns"] == 10
         assert judged["coverage_low"] < judged["coverage"] <= judged["coverage_high"]
         assert judged["mean_width_pct"] > 0
-    assert by_kind["regressed"]["coverage"] == REPORT["interval"]["coverage"]
+    regressed = by_kind["regressed"]
+    assert regressed["coverage"] == REPORT["interval"]["coverage"]
+    assert regressed["points"] == REPORT["points"]
+    for name, figure in REPORT["unseen_cnn"].items():
+        assert regressed[name] == pytest.approx(figure, abs=0.001)
+
+
+def test_every_point_is_kept_beside_its_left_out_prediction() -> None:
+    points = EVALUATION.points()
+    assert len(points) == 40
+    assert points[17] == {
+        "architecture": "net04",
+        "batch_size": int(ROWS.table.batch_sizes[17]),
+        "measured_ms": pytest.approx(ROWS.iteration_ms[17], rel=1e-4),
+        "predicted_ms": pytest.approx(EVALUATION.unseen_ms[17], rel=1e-4),
+    }
+    errors = [100 * abs(each["predicted_ms"] / each["measured_ms"] - 1) for each in points]
+    assert np.mean(errors) == pytest.approx(REPORT["unseen_cnn"]["mape"], abs=0.01)
+    assert evaluate(make_training_set(make_networks(1))).points() == []
 
 
 def test_accuracy() -> None:

@@ -86,7 +86,10 @@ def test_what_is_stored(machine: Machine) -> None:
     assert trained.features[0] == "log_batch_size"
     assert trained.metrics["cnns"] == 3
     assert set(trained.metrics["by_cnn_mape"]) == {"net00", "net01", "net02"}
-    assert Evaluation.objects.get().report["machine"] == machine.slug
+    stored = Evaluation.objects.get()
+    assert stored.report["machine"] == machine.slug
+    assert stored.report["points"] == len(stored.points) == 12
+    assert [each["architecture"] for each in stored.points[::4]] == ["net00", "net01", "net02"]
 
 
 def test_the_stored_model_forecasts_as_the_fitted_one(machine: Machine) -> None:
