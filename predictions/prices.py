@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
 from benchmarking.models import Price
-
-_DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +19,6 @@ class ChosenPrice:
     as_of: str | None
     first_day: date | None
     notional: bool
-    source: str
 
     @classmethod
     def from_price(cls, price: Price) -> ChosenPrice:
@@ -32,21 +28,6 @@ class ChosenPrice:
             kind=price.kind,
             region=price.region,
             as_of=price.as_of or None,
-            first_day=first_day(price.as_of),
+            first_day=price.first_day,
             notional=price.notional,
-            source=price.source,
         )
-
-
-def first_day(as_of: str) -> date | None:
-    """The first day of a date or period: ``2018/2019`` gives 2018-01-01, for nobody knows that
-    a price of a period held until its end. ``None`` where ``as_of`` holds no date.
-    """
-    match = _DATE.match(as_of)
-    if match is None:
-        return None
-    year, month, day = match.groups()
-    try:
-        return date(int(year), int(month or 1), int(day or 1))
-    except ValueError:
-        return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from benchmarking.auxiliary_heads import has_auxiliary_heads
+from benchmarking.catalogue.selectors import newest_prices
 from benchmarking.estimates import Estimates, current_estimates
 from benchmarking.jobs.known import KnownTimings, of_stack
 from benchmarking.models import (
@@ -186,7 +187,7 @@ class _Planner:
         return MeasurementPlan(
             work=tuple(work),
             expected_seconds=expected_seconds,
-            usd_per_hour=newest_usd_per_hour(self.machine),
+            usd_per_hour=_usd_per_hour(self.machine),
             already_measured=already_measured,
             left_out=tuple(self.left_out),
         )
@@ -314,10 +315,7 @@ def passes_of_layers(network: TracedNetwork) -> dict[ConvolutionSpec, tuple[Pass
     }
 
 
-def newest_usd_per_hour(machine: Machine) -> Decimal | None:
-    """The newest price on demand, that of the machine's own region first."""
-    prices = Price.objects.filter(machine=machine, kind=Price.Kind.ON_DEMAND).order_by(
-        "-recorded_at", "-id"
-    )
-    price = prices.filter(region=machine.region).first() or prices.first()
+def _usd_per_hour(machine: Machine) -> Decimal | None:
+    """The price on demand in the machine's own region, as forecasts choose it."""
+    price = newest_prices([machine.pk], Price.Kind.ON_DEMAND, machine.region).get(machine.pk)
     return None if price is None else price.usd_per_hour

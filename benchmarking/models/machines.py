@@ -215,6 +215,17 @@ class Price(models.Model):
     def __str__(self) -> str:
         return f"{self.machine} {self.kind} {self.usd_per_hour} USD/h ({self.as_of or 'undated'})"
 
+    @property
+    def first_day(self) -> date | None:
+        """The day, or a period's first, for nobody knows that a price held until its end.
+
+        ``None`` where the price is undated.
+        """
+        try:
+            return _first_day(self.as_of.split("/")[0])
+        except ValueError:
+            return None
+
     def clean(self) -> None:
         """Refuse a price of tomorrow, which would win over every later one, and other money."""
         errors = {}
@@ -222,14 +233,7 @@ class Price(models.Model):
             errors["currency"] = "must be USD: prices are kept in US dollars per hour"
         if self.usd_per_hour is not None and self.usd_per_hour <= 0:
             errors["usd_per_hour"] = "must be greater than 0; what costs nothing has no price"
-        if self._starts_in_the_future():
+        if self.first_day is not None and self.first_day > timezone.localdate():
             errors["as_of"] = f"{self.as_of} is in the future"
         if errors:
             raise ValidationError(errors)
-
-    def _starts_in_the_future(self) -> bool:
-        try:
-            first_day = _first_day(self.as_of.split("/")[0])
-        except ValueError:
-            return False
-        return first_day > timezone.localdate()

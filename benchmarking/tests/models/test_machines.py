@@ -1,4 +1,4 @@
-"""What a forecast says about a price."""
+"""What a price says about its date."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from predictions.prices import first_day
+from benchmarking.models import Price
 
 
 @pytest.mark.parametrize(
@@ -21,5 +21,5 @@ from predictions.prices import first_day
         ("2026-13-01", None),
     ],
 )
-def test_a_period_counts_from_its_first_day(as_of, day):
-    assert first_day(as_of) == day
+def test_a_period_counts_from_its_first_day(as_of: str, day: date | None) -> None:
+    assert Price(as_of=as_of).first_day == day
