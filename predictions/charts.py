@@ -15,7 +15,7 @@ from typing import Any
 
 from predictions.advice import Candidate
 from predictions.cards import Answer, Card
-from predictions.display import format_duration
+from predictions.chart_layout import duration_axis, figure_layout, five_digits, log_axis, usd_axis
 from predictions.forecast import Forecast, ForecastRow, Series
 from predictions.row_texts import RowTexts
 
@@ -24,7 +24,6 @@ MAX_BANDS = 12
 MAX_LINE_LABELS = 6
 # Of the height of the chart; closer labels would overlap.
 LABEL_GAP = 0.065
-MIN_TICKS, MAX_TICKS = 4, 9
 
 SYMBOL_OF_SOURCE = {
     "measured": "circle",
@@ -32,16 +31,6 @@ SYMBOL_OF_SOURCE = {
     "interpolated": "diamond",
     "estimated": "triangle-up",
 }
-
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-_DURATION_TICKS = (
-    *(base * 10.0**power for power in range(-4, 1) for base in (1, 2, 5)),
-    *(10, 20, 30),
-    *(count * _MINUTE for count in (1, 2, 5, 10, 20, 30)),
-    *(count * _HOUR for count in (1, 2, 5, 10)),
-    *(base * 10**power * _DAY for power in range(6) for base in (1, 2, 5)),
-)
-_USD_TICKS = tuple(base * 10.0**power for power in range(-6, 12) for base in (1, 2, 5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +128,9 @@ def _epoch_time_chart(
     names: _Names,
     answers: Sequence[Answer],
 ) -> Chart:
-    layout = _layout(_batch_axis(drawn), _duration_axis("time per epoch", _epoch_values(drawn)))
+    layout = figure_layout(
+        _batch_axis(drawn), duration_axis("time per epoch", _epoch_values(drawn))
+    )
     layout["shapes"] = _memory_edges(drawn, names)
     _add_line_labels(layout, drawn, names, "epoch_seconds")
     winners = [
@@ -169,8 +160,8 @@ def _cost_chart(
     epochs: int,
 ) -> Chart:
     costs = [row.total_cost_usd for one in priced for row in one.answered if row.total_cost_usd]
-    axis = _usd_axis(f"cost of {_count(epochs, 'epoch')}", costs)
-    layout = _layout(_batch_axis(priced), axis)
+    axis = usd_axis(f"cost of {_count(epochs, 'epoch')}", costs)
+    layout = figure_layout(_batch_axis(priced), axis)
     layout["shapes"] = _memory_edges(priced, names)
     _add_line_labels(layout, priced, names, "total_cost_usd")
     winners = [
@@ -225,7 +216,9 @@ def _time_cost_chart(
         summary=_summary("Every point is one batch size; down and left is better.", fronts),
         figure={
             "data": data,
-            "layout": _layout(_duration_axis("total time", times), _usd_axis("total cost", costs)),
+            "layout": figure_layout(
+                duration_axis("total time", times), usd_axis("total cost", costs)
+            ),
         },
     )
 
@@ -258,8 +251,10 @@ def _band_trace(series: Series, names: _Names, key: str) -> dict[str, Any]:
         if row.iteration_ms_low is not None and row.iteration_ms_high is not None
     ]
     sizes = [row.batch_size for row in rows]
-    low = [_short(getattr(row, key) * row.iteration_ms_low / row.iteration_ms) for row in rows]
-    high = [_short(getattr(row, key) * row.iteration_ms_high / row.iteration_ms) for row in rows]
+    low = [five_digits(getattr(row, key) * row.iteration_ms_low / row.iteration_ms) for row in rows]
+    high = [
+        five_digits(getattr(row, key) * row.iteration_ms_high / row.iteration_ms) for row in rows
+    ]
     return {
         "type": "scatter",
         "mode": "lines",
@@ -290,12 +285,12 @@ def _line_traces(series: Series, names: _Names, key: str) -> list[dict[str, Any]
                     "name": names[before.architecture, series.place.key].label,
                     "hoverinfo": "skip",
                     "x": [before.batch_size],
-                    "y": [_short(getattr(before, key))],
+                    "y": [five_digits(getattr(before, key))],
                     "line": {"width": 1.6, "color": f"@series-{colour}", "dash": dash},
                 }
             )
         traces[-1]["x"].append(after.batch_size)
-        traces[-1]["y"].append(_short(getattr(after, key)))
+        traces[-1]["y"].append(five_digits(getattr(after, key)))
     return traces
 
 
@@ -307,8 +302,8 @@ def _point_trace(series: Series, names: _Names, x_key: str, y_key: str) -> dict[
         "type": "scatter",
         "mode": "markers",
         "name": name.label,
-        "x": [_short(getattr(row, x_key)) for row in rows],
-        "y": [_short(getattr(row, y_key)) for row in rows],
+        "x": [five_digits(getattr(row, x_key)) for row in rows],
+        "y": [five_digits(getattr(row, y_key)) for row in rows],
         "marker": {
             "size": 8 if len(rows) <= 24 else 6,
             "color": f"@series-{colour}",
@@ -333,8 +328,8 @@ def _winner_trace(
             "mode": "markers",
             "name": word,
             "hoverinfo": "skip",
-            "x": [_short(getattr(row, x_key)) for row in rows],
-            "y": [_short(getattr(row, key)) for row in rows],
+            "x": [five_digits(getattr(row, x_key)) for row in rows],
+            "y": [five_digits(getattr(row, key)) for row in rows],
             "marker": {
                 "size": 17,
                 "symbol": "circle-open",
@@ -351,8 +346,8 @@ def _front_trace(front: Sequence[Candidate]) -> dict[str, Any]:
         "mode": "lines",
         "name": "Pareto front",
         "hoverinfo": "skip",
-        "x": [_short(candidate.seconds) for candidate in front],
-        "y": [_short(candidate.usd) for candidate in front],
+        "x": [five_digits(candidate.seconds) for candidate in front],
+        "y": [five_digits(candidate.usd) for candidate in front],
         # A step: between two choices there is nothing to be had.
         "line": {"width": 2, "color": "@muted", "dash": "dot", "shape": "hv"},
     }
@@ -442,75 +437,12 @@ def _is_estimated(series: Series) -> bool:
     return 2 * sum(row.source == "estimated" for row in series.answered) > len(series.answered)
 
 
-def _layout(x_axis: dict[str, Any], y_axis: dict[str, Any]) -> dict[str, Any]:
-    axis = {
-        "gridcolor": "@line",
-        "linecolor": "@line",
-        "zeroline": False,
-        "automargin": True,
-        "fixedrange": True,
-    }
-    return {
-        "xaxis": axis | x_axis,
-        "yaxis": axis | y_axis,
-        "font": {"color": "@muted", "size": 13},
-        "paper_bgcolor": "@surface/0",
-        "plot_bgcolor": "@surface/0",
-        "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
-        "showlegend": False,
-        "hoverlabel": {
-            "bgcolor": "@surface",
-            "bordercolor": "@line",
-            "font": {"color": "@ink", "size": 13},
-            "align": "left",
-        },
-        "hovermode": "closest",
-        "dragmode": False,
-    }
-
-
 def _batch_axis(drawn: Sequence[Series]) -> dict[str, Any]:
     sizes = {row.batch_size for one in drawn for row in one.answered if row.batch_size}
     ticks = [2**power for power in range(13) if min(sizes) <= 2**power <= max(sizes)]
     ticks = ticks if len(ticks) > 1 else sorted(sizes)[:: max(1, len(sizes) // 8)]
-    return _log_axis("batch size", ticks, [str(tick) for tick in ticks])
-
-
-def _duration_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
-    ticks = _ticks(min(values), max(values), _DURATION_TICKS)
-    return _log_axis(title, ticks, [format_duration(tick, 0.02) for tick in ticks])
-
-
-def _usd_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
-    ticks = _ticks(min(values), max(values), _USD_TICKS)
-    return _log_axis(title, ticks, [f"${tick:,.6g}" for tick in ticks])
-
-
-def _ticks(low: float, high: float, usual: Sequence[float]) -> list[float]:
-    """Round values from about ``low`` to ``high``: the usual ones, or even steps where the range
-    holds too few of them.
-    """
-    low, high = 0.7 * low, 1.4 * high
-    found = [tick for tick in usual if low <= tick <= high]
-    if len(found) >= MIN_TICKS:
-        return found[:: math.ceil(len(found) / MAX_TICKS)]
-    step = next((tick for tick in usual if tick >= (high - low) / MAX_TICKS), high)
-    return [count * step for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def _log_axis(title: str, ticks: Sequence[float], texts: Sequence[str]) -> dict[str, Any]:
-    return {
-        "type": "log",
-        "title": {"text": title},
-        "tickvals": list(ticks),
-        "ticktext": list(texts),
-    }
+    return log_axis("batch size", ticks, [str(tick) for tick in ticks])
 
 
 def _epoch_values(drawn: Sequence[Series]) -> list[float]:
     return [row.epoch_seconds for one in drawn for row in one.answered if row.epoch_seconds]
-
-
-def _short(value: Any) -> Any:
-    """Five digits draw the same picture and halve the page."""
-    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -11,7 +11,8 @@ import pytest
 
 from predictions import curves
 from predictions.cards import make_answers
-from predictions.charts import _DURATION_TICKS, _ticks, make_charts, make_legend
+from predictions.chart_layout import DURATION_TICKS, round_ticks
+from predictions.charts import make_charts, make_legend
 from predictions.forecast import make_forecast
 from predictions.tests.fakes import fake_curve
 
@@ -111,7 +112,7 @@ def test_only_the_estimated_part_of_a_line_is_dashed(ask, monkeypatch):
     ],
 )
 def test_every_axis_has_enough_ticks(low, high, ticks):
-    assert _ticks(low, high, _DURATION_TICKS) == ticks
+    assert round_ticks(low, high, DURATION_TICKS) == ticks
 
 
 def test_memory_ends_at_a_dotted_line(ask):
