@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from predictions.cards import Answer
 from predictions.forecast import ForecastRow, Series
 from predictions.row_texts import RowTexts
 
@@ -21,13 +22,15 @@ from predictions.row_texts import RowTexts
 class BestRow:
     """One CNN in one place: its fastest batch size that fits, and everything behind it.
 
-    ``row`` is ``None`` where there is no answer; ``note`` then says why.
+    ``row`` is ``None`` where there is no answer; ``note`` then says why. ``titles`` are what
+    this place wins for this CNN.
     """
 
     series: Series
     architecture: str
     place: str
     place_detail: str
+    titles: tuple[str, ...]
     row: ForecastRow | None
     note: str
     cells: SafeString
@@ -36,9 +39,27 @@ class BestRow:
     remarks: tuple[str, ...]
 
 
-def make_best_rows(series: Iterable[Series], texts: Sequence[Sequence[RowTexts]]) -> list[BestRow]:
+def make_best_rows(
+    series: Iterable[Series],
+    texts: Sequence[Sequence[RowTexts]],
+    answers: Sequence[Answer],
+) -> list[BestRow]:
     """The lines of the main table, in the order of the query."""
-    return [_best_row(one, texts_of_one) for one, texts_of_one in zip(series, texts)]
+    return [
+        _best_row(one, texts_of_one, _titles_won(one, answers))
+        for one, texts_of_one in zip(series, texts)
+    ]
+
+
+def _titles_won(series: Series, answers: Sequence[Answer]) -> tuple[str, ...]:
+    """What a CNN's training is best at in this place: "fastest", "cheapest", ..."""
+    return tuple(
+        card.title.lower()
+        for answer in answers
+        if answer.architecture == series.rows[0].architecture
+        for card in answer.cards
+        if card.place == series.label
+    )
 
 
 def source_badge(source: str | None) -> SafeString:
@@ -52,7 +73,7 @@ def source_badge(source: str | None) -> SafeString:
     )
 
 
-def _best_row(series: Series, texts: Sequence[RowTexts]) -> BestRow:
+def _best_row(series: Series, texts: Sequence[RowTexts], titles: tuple[str, ...]) -> BestRow:
     answered = series.answered
     texts_by_size = {row.batch_size: words for row, words in zip(answered, texts)}
     best = _best_answer(series)
@@ -64,6 +85,7 @@ def _best_row(series: Series, texts: Sequence[RowTexts]) -> BestRow:
         architecture=series.rows[0].architecture,
         place=series.label,
         place_detail=detail,
+        titles=titles,
         row=best,
         note="" if best else (series.rows[0].note or "No answer."),
         cells=_main_cells(best, texts_by_size[best.batch_size]) if best else mark_safe(""),
@@ -103,9 +125,9 @@ def _main_cells(row: ForecastRow, texts: RowTexts) -> SafeString:
     usd = texts.cost_range or ("no price" if row.machine else "a device has no price")
     return mark_safe(  # noqa: S308 - every text is a number or a word of ours
         f'<td data-label="Batch size">{_data(row.batch_size, str(row.batch_size))}</td>'
-        f'<td data-label="Epoch time">{_data(row.epoch_seconds, texts.epoch)}'
+        f'<td data-label="Epoch time">{_time(row.epoch_seconds, texts.epoch)}'
         f"<small>{texts.epoch_range}</small></td>"
-        f'<td data-label="Total time">{_data(row.total_seconds, texts.total)}</td>'
+        f'<td data-label="Total time">{_time(row.total_seconds, texts.total)}</td>'
         f'<td data-label="Total cost">{_data(row.total_cost_usd, texts.cost)}'
         f"<small>{usd}</small></td>"
         f'<td data-label="Memory">{_data(row.memory_mib, texts.memory)}'
@@ -142,8 +164,8 @@ def _range_row(row: ForecastRow, texts: RowTexts, common: Sequence[str]) -> str:
         f"<small>{texts.iteration_range}</small></td>"
         f"<td>{_data(row.images_per_second, texts.images_per_second)}</td>"
         f"<td>{row.bound_by or ''}</td>"
-        f"<td>{_data(row.epoch_seconds, texts.epoch)}</td>"
-        f"<td>{_data(row.total_seconds, texts.total)}</td>"
+        f"<td>{_time(row.epoch_seconds, texts.epoch)}</td>"
+        f"<td>{_time(row.total_seconds, texts.total)}</td>"
         f"<td>{_data(row.total_cost_usd, texts.cost)}</td>"
         f"<td>{_data(row.memory_mib, texts.memory)}<small>{texts.fits}</small></td>"
         f"<td>{row.source or ''}{_own_note(row, common)}</td></tr>"
@@ -160,3 +182,8 @@ def _own_note(row: ForecastRow, common: Sequence[str]) -> str:
 
 def _data(value: float | None, text: str) -> str:
     return text if value is None else f'<data value="{value!r}">{text}</data>'
+
+
+def _time(seconds: float | None, text: str) -> str:
+    """Like :func:`_data`; the class lets the browser show it in seconds or hours instead."""
+    return text if seconds is None else f'<data class="time" value="{seconds!r}">{text}</data>'

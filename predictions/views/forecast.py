@@ -109,7 +109,7 @@ def _answer_context(forecast: Forecast) -> dict[str, Any]:
             "charts": {chart.slug: chart.figure for chart in charts},
             "hover": make_hover_texts(forecast, texts),
         },
-        "best_rows": make_best_rows(forecast.series, texts),
+        "best_rows": make_best_rows(forecast.series, texts, answers),
         "assumptions": make_assumptions(forecast),
         "stale_prices": stale_price_sentence(forecast, timezone.now().date()),
         "query_string": forecast.query.to_query_string(),

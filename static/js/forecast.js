@@ -12,9 +12,16 @@
       else if (field.dataset.number !== undefined) field.value = plain;
     }
   });
+  form?.addEventListener("submit", () => {
+    document.getElementById("main").setAttribute("aria-busy", "true");
+    form.querySelector("button[type=submit]").textContent = "Forecasting…";
+  });
   // Coming back with the browser's button finds the fields usable again.
   window.addEventListener("pageshow", () => {
     for (const field of form?.elements ?? []) field.disabled = false;
+    document.getElementById("main").removeAttribute("aria-busy");
+    const button = form?.querySelector("button[type=submit]");
+    if (button) button.textContent = "Forecast";
   });
 
   for (const picker of document.querySelectorAll(".picker")) {
@@ -74,6 +81,28 @@
   }
 
   const table = document.querySelector("table.best");
+  if (table) {
+    document.getElementById("table-tools").hidden = false;
+    document.getElementById("table-filter").addEventListener("input", (event) => {
+      const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      for (const body of table.tBodies) {
+        const text = body.rows[0].cells[0].textContent.toLowerCase();
+        body.hidden = !words.every((word) => text.includes(word));
+        if (!body.hidden) shown += 1;
+      }
+      document.getElementById("table-status").textContent = `${shown} lines shown`;
+    });
+    document.getElementById("time-unit").addEventListener("change", (event) => {
+      const unit = Number(event.target.value);
+      for (const time of table.querySelectorAll("data.time")) {
+        time.dataset.words ??= time.textContent;
+        time.textContent = unit
+          ? Number((time.value / unit).toPrecision(3)).toLocaleString("en")
+          : time.dataset.words;
+      }
+    });
+  }
   for (const heading of table?.querySelectorAll("thead th[data-sort]") ?? []) {
     const column = [...heading.parentNode.children].indexOf(heading);
     const button = document.createElement("button");

@@ -101,6 +101,23 @@ def test_u3_the_table_sorts_and_what_has_no_answer_stays_below(visit):
     assert page.locator('th[aria-sort="descending"]').inner_text().startswith("Total cost")
 
 
+def test_u3_the_table_filters_and_shows_other_units(visit):
+    window = visit()
+    window.open(COMPARISON)
+    page = window.page
+    page.get_by_label("Show").fill("mobilenet g4dn")
+    assert page.locator(".best > tbody:visible").count() == 1
+    assert page.locator("#table-status").inner_text() == "1 lines shown"
+    time = page.locator(".best > tbody:visible > tr data.time").first
+    words = time.inner_text()
+    assert words.endswith(("min", "s"))
+    page.get_by_label("Times in").select_option("seconds")
+    seconds = float(time.get_attribute("value"))
+    assert float(time.inner_text().replace(",", "")) == pytest.approx(seconds, rel=0.01)
+    page.get_by_label("Times in").select_option("words")
+    assert time.inner_text() == words
+
+
 def test_u6_without_javascript_the_table_and_the_form_are_there(visit):
     window = visit(java_script_enabled=False)
     window.open("/?architecture=resnet50&machine=reference-cpu&examples=50000")

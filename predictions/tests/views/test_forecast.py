@@ -37,7 +37,7 @@ def text_of(response) -> str:
 
 
 def exact_values(response) -> list[float]:
-    return [float(value) for value in re.findall(r'<data value="([^"]+)">', text_of(response))]
+    return [float(value) for value in re.findall(r'<data[^>]* value="([^"]+)">', text_of(response))]
 
 
 class TestSameRowsEverywhere:
@@ -97,6 +97,16 @@ class TestPage:
         assert "<strong>aws-g4dn.xlarge</strong> at batch 128" in text
         assert "estimated" in text
         assert "All 11 batch sizes of resnet50 on aws-g4dn.xlarge" in text
+
+    def test_the_table_says_which_machine_wins_what(self, page):
+        text = text_of(
+            page("architecture=resnet50&machine=aws-g4dn.xlarge&machine=aws-p4d.24xlarge")
+        )
+        titles = re.findall(r'scope="row">([^<]+)<small>.*?</small>(.*?)</th>', text)
+        assert [(name, re.findall(r"won\">([^<]+)", won)) for name, won in titles] == [
+            ("aws-g4dn.xlarge", ["cheapest", "best trade-off"]),
+            ("aws-p4d.24xlarge", ["fastest"]),
+        ]
 
     def test_without_a_query_there_is_an_example(self, page):
         response = page("")
