@@ -164,7 +164,14 @@ class LayerEstimator:
         self.booster_.save_model(path)
 
     def load(self, path: Path) -> Self:
-        """Read a correction that ``save`` wrote."""
-        self.booster_ = xgb.Booster({"nthread": 1})
-        self.booster_.load_model(path)
+        """Read a correction that ``save`` wrote.
+
+        Raises ``ValueError`` where the file holds none, or one of other features: their number
+        and order is all that trees go by, and they would answer with nonsense.
+        """
+        booster = xgb.Booster({"nthread": 1})
+        booster.load_model(path)
+        if booster.feature_names != list(FEATURE_NAMES):
+            raise ValueError(f"{path.name} was learnt from other features than this version has")
+        self.booster_ = booster
         return self

@@ -8,6 +8,7 @@ differ from each other is part of the interval, not of the value.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -262,9 +263,14 @@ class StepEstimator:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read an estimator that ``save`` wrote; raises ``EstimatorFormatError`` when it cannot."""
+        """Read an estimator that ``save`` wrote.
+
+        Raises ``EstimatorFormatError`` where a file is missing or damaged, or of a version that
+        lacks what forecasts need: no forecast has to find that out.
+        """
         try:
             content = json.loads((folder / CALIBRATION_FILE).read_text())
+            _check_content(content)
             return cls(
                 layers=LayerEstimator().load(folder / LAYERS_FILE),
                 calibration=StepCalibration(content["coefficients"]),
@@ -274,8 +280,10 @@ class StepEstimator:
                 half_widths=content["half_widths"],
                 model_version=content["model_version"],
             )
-        except (OSError, KeyError, ValueError) as error:
-            raise EstimatorFormatError(f"{folder}: no usable estimator ({error})") from error
+        except (OSError, ValueError) as error:
+            # XGBoost adds its stack to the message.
+            reason = str(error).partition("\n")[0]
+            raise EstimatorFormatError(f"{folder}: no usable estimator ({reason})") from error
 
 
 def place_name(chip: str, precision: Precision) -> str:
@@ -294,6 +302,43 @@ def forecast_context(device: DeviceSpec, precision: Precision) -> StepContext:
     return StepContext(chip_of(device), precision, Collection.TIMM, FORECAST_HOST)
 
 
+def _check_content(content: Any) -> None:
+    """Raise ``ValueError`` unless everything is there that a forecast looks up."""
+    if not isinstance(content, dict):
+        raise ValueError("it holds no object")
+    if absent := sorted(_CONTENT_TYPES.keys() - content.keys()):
+        raise ValueError(f"it lacks {', '.join(absent)}")
+    for name, kind in _CONTENT_TYPES.items():
+        if not isinstance(content[name], kind):
+            raise ValueError(f"{name} is not what it should be")
+    contexts = [
+        StepContext("", precision, Collection.TIMM, FORECAST_HOST) for precision in Precision
+    ]
+    needed = {
+        "coefficients": {context.coefficient(term) for context in contexts for term in TERMS},
+        "half_widths": {
+            interval_cell(basis, precision, narrow)
+            for basis in _NOTES
+            for precision in Precision
+            for narrow in (False, True)
+        },
+    }
+    for name, keys in needed.items():
+        if lacking := sorted(keys - content[name].keys()):
+            raise ValueError(f"{name} lack {', '.join(lacking)}")
+        for key, value in content[name].items():
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise ValueError(f"{name}: {key} is no finite number")
+
+
+_CONTENT_TYPES: dict[str, type] = {
+    "model_version": str,
+    "source": int,
+    "coefficients": dict,
+    "chips_with_iterations": list,
+    "chips_with_layers": list,
+    "half_widths": dict,
+}
 _NOTES: dict[str, str] = {
     "iterations": "",
     "layers": "Single layers were timed on this GPU, whole iterations were not.",

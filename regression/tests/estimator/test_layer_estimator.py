@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xgboost as xgb
 
 from benchmarking.specs import Pass, Precision
 from regression.layer_estimator import LayerEstimator
@@ -63,3 +64,10 @@ def test_a_stored_estimator_predicts_the_same(fitted: LayerEstimator, tmp_path: 
 def test_nothing_to_learn_from_is_refused() -> None:
     with pytest.raises(ValueError, match="no layer timings"):
         LayerEstimator().fit([], DEVICES)
+
+
+def test_a_correction_of_other_features_is_refused(tmp_path: Path) -> None:
+    older = xgb.train({}, xgb.DMatrix(np.ones((4, 2)), np.ones(4), feature_names=["a", "b"]), 1)
+    older.save_model(tmp_path / "layers.ubj")
+    with pytest.raises(ValueError, match=r"layers\.ubj was learnt from other features"):
+        LayerEstimator().load(tmp_path / "layers.ubj")

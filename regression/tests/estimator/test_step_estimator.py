@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -183,8 +185,51 @@ def test_a_missing_or_broken_estimator_says_so(tmp_path: Path) -> None:
     with pytest.raises(EstimatorFormatError, match="no usable estimator"):
         StepEstimator.load(tmp_path)
     (tmp_path / "estimator.json").write_text("{}")
-    with pytest.raises(EstimatorFormatError):
+    with pytest.raises(EstimatorFormatError, match="it lacks chips_with_iterations, "):
         StepEstimator.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"coefficients": None}, "coefficients is not what it should be"),
+        ({"coefficients": {"norm": 0.7}}, "coefficients lack .*, grouped:full, grouped:half, "),
+        ({"half_widths": {}}, "half_widths lack iterations amp dense, "),
+        ({"source": "DeepBench"}, "source is not what it should be"),
+    ],
+)
+def test_what_a_forecast_would_miss_is_refused_at_once(
+    estimator: StepEstimator, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    estimator.save(tmp_path, {})
+    path = tmp_path / "estimator.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(EstimatorFormatError, match=message):
+        StepEstimator.load(tmp_path)
+
+
+@pytest.mark.parametrize("width", [None, "0.3", float("nan")])
+def test_an_interval_that_is_no_number_is_refused(
+    estimator: StepEstimator, tmp_path: Path, width: Any
+) -> None:
+    estimator.save(tmp_path, {})
+    path = tmp_path / "estimator.json"
+    content = json.loads(path.read_text())
+    content["half_widths"]["layers full dense"] = width
+    path.write_text(json.dumps(content))
+    with pytest.raises(EstimatorFormatError, match="layers full dense is no finite number"):
+        StepEstimator.load(tmp_path)
+
+
+def test_a_cut_off_layer_file_is_refused_in_one_line(
+    estimator: StepEstimator, tmp_path: Path
+) -> None:
+    estimator.save(tmp_path, {})
+    path = tmp_path / "layers.ubj"
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(EstimatorFormatError, match="no usable estimator") as caught:
+        StepEstimator.load(tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_shipped_estimator_is_small() -> None:
