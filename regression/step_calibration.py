@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from benchmarking.specs import DeviceSpec, Precision
 from regression.layer_features import FloatArray
+from regression.smooth_maximum import SMOOTH_MAXIMUM_POWER, smooth_maximum
 from regression.step_terms import MEMORY_GROUPS
-
-SMOOTH_MAXIMUM_POWER = 4.0
 
 FORECAST_HOST = "forecast"
 FORECAST_HOST_FACTOR = 1.1
@@ -151,12 +150,6 @@ class StepContext:
         return f"host {self.host}" if term in _HOST else None
 
 
-def combine_ms(device_ms: FloatArray, host_ms: FloatArray) -> FloatArray:
-    """Smooth maximum of what device and host take, for arrays of one shape."""
-    power = SMOOTH_MAXIMUM_POWER
-    return np.asarray((device_ms**power + host_ms**power) ** (1.0 / power))
-
-
 class StepCalibration:
     """Coefficients and factors of the terms; ``values`` are logarithms by name."""
 
@@ -183,7 +176,7 @@ class StepCalibration:
     def predict(self, terms: FloatArray, contexts: Sequence[StepContext]) -> FloatArray:
         """Milliseconds of each row of a term matrix of shape (rows, terms)."""
         device, host, beside = self.parts_ms(terms, contexts)
-        return combine_ms(device, host) + beside
+        return smooth_maximum(host, device) + beside
 
 
 def _columns(names: frozenset[str]) -> NDArray[np.bool_]:
@@ -287,7 +280,7 @@ class _Problem:
             padded[self.coefficient_index] + padded[self.factor_index] + padded[self.shared_index]
         )
         device, host, beside = sum_parts(milliseconds)
-        both = combine_ms(device, host)
+        both = smooth_maximum(host, device)
         time = both + beside
         power = SMOOTH_MAXIMUM_POWER - 1.0
         slope = np.zeros_like(milliseconds)

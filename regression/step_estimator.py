@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from benchmarking.specs import DeviceKind, DeviceSpec, Optimizer, Precision, TracedNetwork
 from regression.layer_estimator import LayerEstimator
 from regression.layer_features import FloatArray, Rates, concatenate_layers
+from regression.smooth_maximum import smooth_maximum
 from regression.step_calibration import (
     CONVOLUTION_TERMS,
     FORECAST_HOST,
@@ -28,7 +29,6 @@ from regression.step_calibration import (
     StepCalibration,
     StepContext,
     chip_of,
-    combine_ms,
     sum_parts,
 )
 from regression.step_rows import IterationWork, iteration_terms
@@ -142,7 +142,7 @@ class StepEstimator:
         self.prepare(network, [(device, precision)])
         spent = self._term_ms(network, device, sizes.astype(float), precision, optimizer)
         device_ms, host_ms, beside_ms = sum_parts(spent)
-        iteration = combine_ms(device_ms, host_ms) + beside_ms
+        iteration = smooth_maximum(host_ms, device_ms) + beside_ms
         convolution = spent[:, _CONVOLUTIONS].sum(axis=1)
         basis, indicative = self.basis(device, precision)
         narrow = self._is_narrow(network, device, precision)

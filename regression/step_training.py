@@ -17,6 +17,7 @@ from benchmarking.specs import DeviceSpec, Precision
 from regression.layer_estimator import LayerEstimator
 from regression.layer_features import FloatArray, LayerTable, concatenate_layers, distinct_layers
 from regression.public_data.layer_timings import DEEPBENCH, ITERATIONS, LayerTimings
+from regression.smooth_maximum import SMOOTH_MAXIMUM_POWER, smooth_maximum
 from regression.step_calibration import (
     CONVOLUTION_TERMS,
     FORECAST_HOST,
@@ -170,7 +171,8 @@ def _infer_layers(
     coefficients = np.array([calibration.coefficients(context) for context in contexts])
     device, host, beside = calibration.parts_ms(terms, contexts)
     convolutions = (terms * coefficients)[:, _CONVOLUTION_COLUMNS].sum(axis=1)
-    share = convolutions / device * (device / (device**4 + host**4) ** 0.25) ** 3
+    slope = (device / smooth_maximum(host, device)) ** (SMOOTH_MAXIMUM_POWER - 1.0)
+    share = convolutions / device * slope
     share *= 1.0 - beside / (device + beside)
     weight = np.array([example.weight for example in examples])
     shift = np.clip(errors, -_LARGEST_SHIFT, _LARGEST_SHIFT)

@@ -10,7 +10,6 @@ from regression.step_calibration import (
     StepCalibration,
     StepContext,
     chip_of,
-    combine_ms,
     fit_calibration,
 )
 from regression.tests.estimator.specimens import AMPERE, VOLTA
@@ -95,12 +94,6 @@ def test_tensorflow_has_depthwise_kernels_of_its_own() -> None:
     profet = StepContext("7.0/80", Precision.FP32, Collection.PROFET, "h")
     assert profet.coefficient("depthwise_forward") == "depthwise_forward:tensorflow"
     assert CONTEXT.coefficient("depthwise_forward") == "depthwise_forward:full"
-
-
-def test_host_bound_iterations_take_the_hosts_time() -> None:
-    assert combine_ms(np.array([1.0]), np.array([20.0]))[0] == pytest.approx(20.0, rel=1e-3)
-    assert combine_ms(np.array([20.0]), np.array([1.0]))[0] == pytest.approx(20.0, rel=1e-3)
-    assert combine_ms(np.array([10.0]), np.array([10.0]))[0] == pytest.approx(10 * 2**0.25)
 
 
 def test_boards_of_one_chip_share_factors() -> None:
