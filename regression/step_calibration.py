@@ -56,6 +56,12 @@ TERMS: tuple[str, ...] = (
 )
 """Columns of a term matrix in milliseconds (counts in thousands, so coefficients are in us)."""
 
+CONVOLUTION_COLUMNS = np.array([TERMS.index(term) for term in CONVOLUTION_TERMS])
+NARROW_COLUMNS = np.array(
+    [TERMS.index(term) for term in ("grouped", "depthwise_forward", "depthwise_backward")]
+)
+"""Of depthwise and grouped convolutions, which have public timings within iterations only."""
+
 _COMPUTE = frozenset({*CONVOLUTION_TERMS, "grouped", "matrix"})
 _MEMORY = frozenset({*MEMORY_GROUPS, "depthwise_forward", "depthwise_backward", "optimizer"})
 _HOST = frozenset({"host_forward", "host_backward", "host_views", "host_tensors"})

@@ -22,8 +22,9 @@ from regression.layer_estimator import LayerEstimator
 from regression.layer_features import FloatArray, Rates, concatenate_layers
 from regression.smooth_maximum import smooth_maximum
 from regression.step_calibration import (
-    CONVOLUTION_TERMS,
+    CONVOLUTION_COLUMNS,
     FORECAST_HOST,
+    NARROW_COLUMNS,
     TERMS,
     Collection,
     StepCalibration,
@@ -43,10 +44,6 @@ _MOST_REMEMBERED = 4096
 
 _TYPICAL_BATCH_SIZE = 64.0
 
-_CONVOLUTIONS = np.array([TERMS.index(term) for term in CONVOLUTION_TERMS])
-_NARROW = np.array(
-    [TERMS.index(term) for term in ("grouped", "depthwise_forward", "depthwise_backward")]
-)
 NARROW_SHARE = 0.15
 """Share of depthwise and grouped convolutions from which a network counts as narrow."""
 
@@ -143,7 +140,7 @@ class StepEstimator:
         spent = self._term_ms(network, device, sizes.astype(float), precision, optimizer)
         device_ms, host_ms, beside_ms = sum_parts(spent)
         iteration = smooth_maximum(host_ms, device_ms) + beside_ms
-        convolution = spent[:, _CONVOLUTIONS].sum(axis=1)
+        convolution = spent[:, CONVOLUTION_COLUMNS].sum(axis=1)
         basis, indicative = self.basis(device, precision)
         narrow = self._is_narrow(network, device, precision)
         half_width = self.half_widths[interval_cell(basis, precision, narrow)]
@@ -194,7 +191,7 @@ class StepEstimator:
                 IterationWork.forecast(place[1], Optimizer.SGD),
             )
             self._convolutions[(network, *place)] = np.maximum.accumulate(
-                table[:, _CONVOLUTIONS], axis=0
+                table[:, CONVOLUTION_COLUMNS], axis=0
             )
 
     def basis(
@@ -226,7 +223,7 @@ class StepEstimator:
             np.zeros((len(terms.layers), len(batch_sizes), 3)),
             IterationWork.forecast(precision, optimizer),
         )
-        table[:, _CONVOLUTIONS] = _interpolate(
+        table[:, CONVOLUTION_COLUMNS] = _interpolate(
             self._convolutions[network, device, precision], batch_sizes
         )
         return table * self.calibration.coefficients(forecast_context(device, precision))
@@ -239,7 +236,7 @@ class StepEstimator:
         typical = np.array([_TYPICAL_BATCH_SIZE])
         spent = self._term_ms(network, device, typical, precision, Optimizer.SGD)
         device_ms, _, _ = sum_parts(spent)
-        return bool(spent[0, _NARROW].sum() > NARROW_SHARE * device_ms[0])
+        return bool(spent[0, NARROW_COLUMNS].sum() > NARROW_SHARE * device_ms[0])
 
     def _network_terms(self, network: TracedNetwork) -> NetworkTerms:
         if network not in self._terms:

@@ -19,7 +19,7 @@ from regression.layer_features import FloatArray, LayerTable, concatenate_layers
 from regression.public_data.layer_timings import DEEPBENCH, ITERATIONS, LayerTimings
 from regression.smooth_maximum import SMOOTH_MAXIMUM_POWER, smooth_maximum
 from regression.step_calibration import (
-    CONVOLUTION_TERMS,
+    CONVOLUTION_COLUMNS,
     FORECAST_HOST,
     FORECAST_HOST_FACTOR,
     TERMS,
@@ -33,8 +33,6 @@ from regression.step_terms import NetworkTerms
 ROUNDS = 3
 _LARGEST_SHIFT = 0.7
 """Logarithm by which one iteration's error may move its layers' times."""
-
-_CONVOLUTION_COLUMNS = [TERMS.index(term) for term in CONVOLUTION_TERMS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +168,7 @@ def _infer_layers(
     contexts = [example.context for example in examples]
     coefficients = np.array([calibration.coefficients(context) for context in contexts])
     device, host, beside = calibration.parts_ms(terms, contexts)
-    convolutions = (terms * coefficients)[:, _CONVOLUTION_COLUMNS].sum(axis=1)
+    convolutions = (terms * coefficients)[:, CONVOLUTION_COLUMNS].sum(axis=1)
     slope = (device / smooth_maximum(host, device)) ** (SMOOTH_MAXIMUM_POWER - 1.0)
     share = convolutions / device * slope
     share *= 1.0 - beside / (device + beside)

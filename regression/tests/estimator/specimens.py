@@ -13,12 +13,17 @@ from benchmarking.specs import (
     DeviceKind,
     DeviceSpec,
     OperationSpec,
+    Optimizer,
     Phase,
     Precision,
     TracedNetwork,
 )
 from regression.layer_features import FloatArray, LayerTable, Rates
 from regression.public_data.layer_timings import DEEPBENCH, LayerTimings
+from regression.step_calibration import Collection, StepContext, chip_of
+from regression.step_rows import IterationWork
+from regression.step_terms import NetworkTerms, network_terms
+from regression.step_training import StepExample
 
 VOLTA = DeviceSpec(
     slug="volta",
@@ -130,3 +135,27 @@ def roofline_timings(
         )
         for code in range(3)
     ]
+
+
+TERMS_OF = {f"net{i}": network_terms(small_network(f"net{i}", blocks=4 + i)) for i in range(10)}
+
+
+def example(
+    network: str = "net1",
+    device: DeviceSpec = VOLTA,
+    batch: int = 16,
+    milliseconds: float = 10.0,
+    precision: Precision = Precision.FP32,
+    terms: NetworkTerms | None = None,
+) -> StepExample:
+    """A published iteration of one of ``TERMS_OF``."""
+    return StepExample(
+        network=network,
+        family="small family",
+        terms=terms or TERMS_OF[network],
+        device=device,
+        context=StepContext(chip_of(device), precision, Collection.TIMM, f"host {device.slug}"),
+        work=IterationWork.forecast(precision, Optimizer.SGD),
+        batch_size=batch,
+        milliseconds=milliseconds,
+    )

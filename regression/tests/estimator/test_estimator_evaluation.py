@@ -5,11 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarking.specs import Optimizer, Precision
 from regression.estimator_evaluation import (
     LeftOut,
     as_forecast,
-    baseline_errors,
     counts_for_intervals,
     format_table,
     interval_half_widths,
@@ -17,66 +15,15 @@ from regression.estimator_evaluation import (
     summarize,
 )
 from regression.layer_estimator import LayerEstimator
-from regression.step_calibration import Collection, StepContext, chip_of
-from regression.step_rows import IterationWork
-from regression.step_terms import NetworkTerms, network_terms
-from regression.step_training import StepExample, fit_steps
+from regression.step_training import fit_steps
 from regression.tests.estimator.specimens import (
     AMPERE,
     DEVICES,
+    TERMS_OF,
     VOLTA,
+    example,
     roofline_timings,
-    small_network,
 )
-
-TERMS_OF = {f"net{i}": network_terms(small_network(f"net{i}", blocks=4 + i)) for i in range(10)}
-
-
-def example(
-    network: str = "net1",
-    device: object = VOLTA,
-    batch: int = 16,
-    milliseconds: float = 10.0,
-    precision: Precision = Precision.FP32,
-    terms: NetworkTerms | None = None,
-) -> StepExample:
-    spec = DEVICES[device.slug]  # type: ignore[attr-defined]
-    return StepExample(
-        network=network,
-        family="small family",
-        terms=terms or TERMS_OF[network],
-        device=spec,
-        context=StepContext(chip_of(spec), precision, Collection.TIMM, f"host {spec.slug}"),
-        work=IterationWork.forecast(precision, Optimizer.SGD),
-        batch_size=batch,
-        milliseconds=milliseconds,
-    )
-
-
-def test_a_line_between_the_measured_ends() -> None:
-    rows = [example(batch=b, milliseconds=t) for b, t in ((16, 10.0), (32, 18.0), (64, 34.0))]
-    errors = baseline_errors(rows)["linear_in_batch"]
-    assert np.isnan(errors[[0, 2]]).all()
-    assert errors[1] == pytest.approx(0.0)
-
-
-def test_the_ratio_of_two_devices_over_other_networks() -> None:
-    rows = [
-        example(f"net{i}", device, milliseconds=10.0 * (1 + i) * slower)
-        for i in range(5)
-        for device, slower in ((VOLTA, 3.0), (AMPERE, 1.0))
-    ]
-    rows[0] = example("net0", VOLTA, milliseconds=60.0)
-    errors = baseline_errors(rows)["device_ratio"]
-    assert errors[0] == pytest.approx(np.log(0.5))
-    assert errors[2:] == pytest.approx(0.0)
-
-
-def test_flops_over_peak_never_sees_its_own_network() -> None:
-    rows = [example(f"net{i}", milliseconds=10.0) for i in range(4)]
-    shifted = [*rows[:3], example("net3", milliseconds=1000.0)]
-    before, after = (baseline_errors(each)["flops_over_peak"] for each in (rows, shifted))
-    assert before[3] - after[3] == pytest.approx(np.log(100.0))
 
 
 def test_toys_and_tensorflows_depthwise_do_not_set_intervals() -> None:
