@@ -61,6 +61,18 @@ def load_shipped_data() -> None:
         call_command(command, *arguments, verbosity=0)
 
 
+def compute_first_forecast() -> None:
+    """Store the curves of the front page's example, so that its first visitor does not wait."""
+    from predictions.forecast import load_choices, make_forecast
+    from predictions.form import example_parameters
+    from predictions.query import parse_query
+
+    choices = load_choices()
+    parameters = example_parameters(choices)
+    if parameters:
+        make_forecast(parse_query(parameters, choices))
+
+
 def main() -> int:
     """Run every step; 1 where one fails, 2 where a setting is wrong, and one line says why."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "predictor_site.settings")
@@ -69,6 +81,7 @@ def main() -> int:
         for title, step in (
             ("Migrating the database", lambda: call_command("migrate", verbosity=0)),
             ("Loading shipped data", load_shipped_data),
+            ("Computing the first forecast", compute_first_forecast),
             ("Collecting static files", collect_static_files),
         ):
             started = time.perf_counter()

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -17,6 +18,8 @@ from urllib.request import urlopen
 
 import pytest
 from django.conf import settings
+
+from predictions.form import EXAMPLE_MACHINES
 
 FORECAST = "architecture=resnet50&machine=reference-cpu&examples=50000&batch_sizes=8,16"
 START_SECONDS = 60.0
@@ -38,6 +41,16 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert result.returncode == 0, result.stderr
     return folder
+
+
+def test_the_front_page_has_its_curves_before_the_first_visit(installation: Path) -> None:
+    with contextlib.closing(sqlite3.connect(installation / "db.sqlite3")) as database:
+        stored = database.execute(
+            "SELECT architecture.slug, curve.place FROM predictions_forecastcurve AS curve"
+            " JOIN benchmarking_architecture AS architecture"
+            " ON architecture.id = curve.architecture_id"
+        ).fetchall()
+    assert sorted(stored) == sorted(("resnet50", machine) for machine in EXAMPLE_MACHINES)
 
 
 def bare_environment(folder: Path, **variables: str) -> dict[str, str]:
