@@ -16,6 +16,10 @@ from typing import Any, Protocol
 
 HostState = dict[str, Any]
 
+PLAN_FILE = "plan.json"
+PROBE_FILE = "probe.py"
+"""What a job puts into its folder: the probe, and the plan for its standard input."""
+
 
 class ProcessStatus(StrEnum):
     """What became of the probe."""
@@ -65,7 +69,7 @@ class Host(Protocol):
         ...
 
     def start(self, job: HostJob) -> None:
-        """Start the probe of the folder on its ``plan.json``, unless it was started before."""
+        """Start the probe of the folder on its plan, unless it was started before."""
         ...
 
     def poll(self, job: HostJob) -> ProcessReport:

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarking.hosts.base import (
+    PLAN_FILE,
+    PROBE_FILE,
     HostJob,
     HostUnavailableError,
     ProcessReport,
     ProcessStatus,
 )
 
-PLAN_FILE = "plan.json"
-PROBE_FILE = "probe.py"
 RESULTS_FILE = "results.jsonl"
 _PROCESS_FILE = "process"
 _NODE_FILE = "node"
@@ -45,11 +45,11 @@ _SHELL_START_SECONDS = 60
 _LAUNCHER = """
 set -C
 printf '%s %s\\n%s\\n' "$$" "$(cat /proc/sys/kernel/random/boot_id)" "$(cat /proc/$$/stat)" \
-    > process || exit 73
+    > {process} || exit 73
 set +C
 trap : TERM INT HUP
-{command} < plan.json >> results.jsonl 2>> errors.txt
-printf '%s\\n' "$?" > exit_code.partial && mv exit_code.partial exit_code
+{command} < {plan} >> {results} 2>> {errors}
+printf '%s\\n' "$?" > {exit_code}.partial && mv {exit_code}.partial {exit_code}
 """
 
 
@@ -116,7 +116,14 @@ class LocalHost:
         self._check_node(job)
         if self._process_text(job):
             return
-        script = _LAUNCHER.format(command=shlex.join(self.command))
+        script = _LAUNCHER.format(
+            command=shlex.join(self.command),
+            process=_PROCESS_FILE,
+            plan=PLAN_FILE,
+            results=RESULTS_FILE,
+            errors=_ERRORS_FILE,
+            exit_code=_EXIT_CODE_FILE,
+        )
         subprocess.Popen(
             ["/bin/sh", "-c", script],
             cwd=self.folder(job),

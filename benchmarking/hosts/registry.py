@@ -7,8 +7,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from benchmarking.hosts.base import Host
-from benchmarking.hosts.local import PROBE_FILE, LocalHost
+from benchmarking.hosts.base import PROBE_FILE, Host
+from benchmarking.hosts.local import LocalHost
 from benchmarking.models import BenchmarkJob
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 
-from benchmarking.hosts.base import ProcessReport, ProcessStatus
+from benchmarking.hosts.base import PLAN_FILE, PROBE_FILE, ProcessReport, ProcessStatus
 from benchmarking.jobs.collection import (
     FETCH_BYTES,
     CollectionError,
@@ -83,7 +83,7 @@ def booting(step: Step) -> float:
         return _clean(step, Reason.DEADLINE)
     if not step.host.is_ready(step.host_job):
         return step.poll_seconds
-    files = {"plan.json": json.dumps(step.job.plan).encode(), "probe.py": PROBE_PATH.read_bytes()}
+    files = {PLAN_FILE: json.dumps(step.job.plan).encode(), PROBE_FILE: PROBE_PATH.read_bytes()}
     step.host.put(step.host_job, files)
     step.host.start(step.host_job)
     step.host_job.state["started_at"] = step.now.isoformat()
