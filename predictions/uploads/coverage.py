@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarking.models import (
@@ -50,6 +51,16 @@ def coverage_of(architecture: Architecture) -> list[CoverageLine]:
         if machine not in best or line.share > best[machine].share:
             best[machine] = line
     return sorted(best.values(), key=lambda line: (-line.share, line.machine.slug))
+
+
+def machines_to_ask_for(
+    coverage: Sequence[CoverageLine], requested: Sequence[Machine]
+) -> list[Machine]:
+    """Machines on which something is left to measure and nobody has asked for it yet."""
+    complete = {line.machine for line in coverage if not line.missing_layers}
+    current = Machine.objects.filter(availability=Machine.Availability.CURRENT)
+    machines = current.select_related("device").order_by("slug")
+    return [one for one in machines if one not in complete and one not in requested]
 
 
 def _work_of_layers(architecture: Architecture) -> dict[int, int]:

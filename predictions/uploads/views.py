@@ -19,7 +19,7 @@ from predictions.catalogue_pages import layers_of
 from predictions.forecast import load_choices, make_forecast
 from predictions.form import EXAMPLE_EPOCHS, example_parameters
 from predictions.query import parse_query
-from predictions.uploads.coverage import coverage_of
+from predictions.uploads.coverage import coverage_of, machines_to_ask_for
 from predictions.uploads.forms import UploadForm
 from predictions.uploads.models import OwnNetwork
 from predictions.uploads.services import (
@@ -92,13 +92,17 @@ def network_page(request: HttpRequest, token: str) -> HttpResponse:
     """A private network: what it is, what is measured of it, and its forecast."""
     network = _network_or_404(token)
     forecast = _example_forecast(network)
+    coverage = coverage_of(network.architecture)
+    wishes = network.measurement_requests.select_related("machine").order_by("machine__slug")
+    requested = [wish.machine for wish in wishes]
     context = {
         "page": "architectures",
         "network": network,
         "architecture": network.architecture,
         "layers": layers_of(network.architecture),
-        "coverage": coverage_of(network.architecture),
-        "requested": set(network.measurement_requests.values_list("machine_id", flat=True)),
+        "coverage": coverage,
+        "requested": requested,
+        "askable": machines_to_ask_for(coverage, requested),
         "answers": make_answers(forecast) if forecast else [],
         "query_string": forecast.query.to_query_string() if forecast else "",
     }

@@ -127,8 +127,15 @@ class TestPrivatePage:
             run=create_run(machine=catalogue["reference-cpu"]),
             layer=network.architecture.uses.get().layer,
         )
-        response = client.get(f"/own/{network.token}/")
-        assert "1 0 100 % Nothing is missing" in text_of(response)
+        content = client.get(f"/own/{network.token}/").content.decode()
+        cells = dict(re.findall(r'<td data-label="([^"]*)">([^<]*)</td>', content))
+        assert cells == {
+            "Layers measured": "1",
+            "Missing": "0",
+            "Share of the convolution work": "100 %",
+        }
+        asked = re.findall(r'<option value="([^"]*)">', content)
+        assert asked == ["aws-g4dn.xlarge", "aws-p4d.24xlarge", "azure-undated", "gcp-unpriced"]
 
     def test_a_wish_to_measure_starts_nothing_and_stays_in_the_admin(
         self, network, catalogue, client, admin_client
@@ -141,6 +148,8 @@ class TestPrivatePage:
             "aws-g4dn.xlarge",
             1,
         )
+        shown = text_of(client.get(f"/own/{network.token}/"))
+        assert "Asked for: aws-g4dn.xlarge." in shown
         listed = admin_client.get("/admin/predictions/measurementrequest/").content.decode()
         assert network.architecture.slug in listed
         unknown = client.post(f"/own/{network.token}/measure/", {"machine": "no\0where"})
