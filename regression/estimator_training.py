@@ -29,7 +29,7 @@ from regression.public_data.networks import (
     write_traces,
 )
 from regression.public_data.step_times import read_step_timings
-from regression.step_calibration import FORECAST_HOST, StepCalibration
+from regression.step_calibration import StepCalibration, forecast_host
 from regression.step_estimator import StepEstimator
 from regression.step_training import StepExample, fit_steps
 
@@ -148,7 +148,7 @@ def _without_hosts(calibration: StepCalibration) -> StepCalibration:
         {
             name: value
             for name, value in calibration.values.items()
-            if not name.startswith("host ") or name == f"host {FORECAST_HOST}"
+            if not name.startswith("host ") or name.startswith(f"host {forecast_host('')}")
         }
     )
 

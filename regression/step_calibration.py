@@ -16,7 +16,7 @@ so that a device nobody measured is one with all factors 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -27,10 +27,6 @@ from benchmarking.specs import DeviceSpec, Precision
 from regression.layer_features import FloatArray
 from regression.smooth_maximum import SMOOTH_MAXIMUM_POWER, smooth_maximum
 from regression.step_terms import MEMORY_GROUPS
-
-FORECAST_HOST = "forecast"
-FORECAST_HOST_FACTOR = 1.1
-"""Host of a forecast beside the average: published hosts are 0.6 to 1.6, and this errs least."""
 
 KERNEL_CLASSES = ("1x1", "3x3", "other")
 PASS_NAMES = ("forward", "backward_data", "backward_filter")
@@ -107,6 +103,32 @@ class Collection(StrEnum):
     PROFET = "profet"
     TORCHVISION = "torchvision"
     TIMM = "timm"
+
+
+_HOST_TRUST = 0.8
+"""Share of the published hosts' factor, in the logarithm, that another host beside a chip keeps."""
+
+
+def forecast_host(chip: str) -> str:
+    """Name of the host that a forecast assumes beside a chip."""
+    return f"forecast {chip}"
+
+
+def forecast_host_factors(
+    contexts: Iterable[StepContext], values: Mapping[str, float]
+) -> dict[str, float]:
+    """Logarithms of the factors of the hosts that forecasts assume, by name.
+
+    Chips come with hosts of their time: the mean of those published beside a chip, shrunk. A
+    chip that nobody published has an average host.
+    """
+    hosts: dict[str, set[str]] = {}
+    for context in contexts:
+        hosts.setdefault(context.chip, set()).add(f"host {context.host}")
+    return {
+        f"host {forecast_host(chip)}": _HOST_TRUST * float(np.mean([values[h] for h in names]))
+        for chip, names in sorted((chip, sorted(names)) for chip, names in hosts.items())
+    }
 
 
 def chip_of(device: DeviceSpec) -> str:

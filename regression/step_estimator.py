@@ -23,13 +23,13 @@ from regression.layer_features import FloatArray, Rates, concatenate_layers
 from regression.smooth_maximum import smooth_maximum
 from regression.step_calibration import (
     CONVOLUTION_COLUMNS,
-    FORECAST_HOST,
     NARROW_COLUMNS,
     TERMS,
     Collection,
     StepCalibration,
     StepContext,
     chip_of,
+    forecast_host,
     sum_parts,
 )
 from regression.step_rows import IterationWork, iteration_terms
@@ -296,7 +296,8 @@ def interval_cell(basis: str, precision: Precision, narrow: bool) -> str:
 
 def forecast_context(device: DeviceSpec, precision: Precision) -> StepContext:
     """A current PyTorch on an average host."""
-    return StepContext(chip_of(device), precision, Collection.TIMM, FORECAST_HOST)
+    chip = chip_of(device)
+    return StepContext(chip, precision, Collection.TIMM, forecast_host(chip))
 
 
 def _check_content(content: Any) -> None:
@@ -308,9 +309,7 @@ def _check_content(content: Any) -> None:
     for name, kind in _CONTENT_TYPES.items():
         if not isinstance(content[name], kind):
             raise ValueError(f"{name} is not what it should be")
-    contexts = [
-        StepContext("", precision, Collection.TIMM, FORECAST_HOST) for precision in Precision
-    ]
+    contexts = [StepContext("", precision, Collection.TIMM, "") for precision in Precision]
     needed = {
         "coefficients": {context.coefficient(term) for context in contexts for term in TERMS},
         "half_widths": {

@@ -20,12 +20,11 @@ from regression.public_data.layer_timings import DEEPBENCH, ITERATIONS, LayerTim
 from regression.smooth_maximum import SMOOTH_MAXIMUM_POWER, smooth_maximum
 from regression.step_calibration import (
     CONVOLUTION_COLUMNS,
-    FORECAST_HOST,
-    FORECAST_HOST_FACTOR,
     TERMS,
     StepCalibration,
     StepContext,
     fit_calibration,
+    forecast_host_factors,
 )
 from regression.step_rows import IterationWork, iteration_terms, layers_at_batch
 from regression.step_terms import NetworkTerms
@@ -85,8 +84,8 @@ def fit_steps(
             errors = np.log(milliseconds / calibration.predict(terms, contexts))
             evidence = _infer_layers(examples, tables, errors, terms, calibration)
             source = ITERATIONS
-    forecast = {f"host {FORECAST_HOST}": float(np.log(FORECAST_HOST_FACTOR))}
-    return FittedSteps(layers, StepCalibration({**calibration.values, **forecast}), source)
+    hosts = forecast_host_factors(contexts, calibration.values)
+    return FittedSteps(layers, StepCalibration({**calibration.values, **hosts}), source)
 
 
 @dataclass(frozen=True, slots=True)

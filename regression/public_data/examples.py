@@ -16,9 +16,11 @@ from regression.step_rows import (
 from regression.step_terms import network_terms
 from regression.step_training import StepExample
 
-_TOYS = frozenset({"LeNet5", "MNIST_CNN", "CIFAR10_CNN", "ResNetSmall"})
+_TOYS = frozenset({"LeNet5", "MNIST_CNN", "CIFAR10_CNN", "ResNetSmall", "AlexNet"})
+"""PROFET's AlexNet has up to 838 million parameters and shares only its name with AlexNet."""
+
 _PROFET_WEIGHT, _TOY_WEIGHT, _TINY_IMAGE_WEIGHT = 0.5, 0.4, 0.5
-"""PROFET repeats twelve networks over sizes and batches, of which toys at 32 px tell least."""
+"""PROFET repeats twelve networks over sizes and batches, of which toys tell least."""
 
 _PREFIX = re.compile(r"^(tf_|tv_|gluon_|ssl_|swsl_|ig_|legacy_|ens_adv_)")
 _SUFFIX = re.compile(r"(_ns|_ap|_in21ft1k|_in22ft1k|_miil)$")

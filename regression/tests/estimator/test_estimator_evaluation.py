@@ -33,7 +33,7 @@ def test_toys_and_tensorflows_depthwise_do_not_set_intervals() -> None:
 
 def test_a_forecast_knows_neither_host_nor_copy() -> None:
     asked = as_forecast(example())
-    assert asked.context.host == "forecast"
+    assert asked.context.host == "forecast 7.0/80"
     assert not asked.work.has_copy
 
 

@@ -11,6 +11,7 @@ from regression.step_calibration import (
     StepContext,
     chip_of,
     fit_calibration,
+    forecast_host_factors,
 )
 from regression.tests.estimator.specimens import AMPERE, VOLTA
 
@@ -88,6 +89,16 @@ def test_half_precision_is_learnt_from_every_chip() -> None:
     column = TERMS.index("norm")
     found = fitted.coefficients(hopper)[column] / plain.coefficients(hopper)[column]
     assert 1.1 < found < 1.5
+
+
+def test_a_forecasts_host_is_like_those_published_beside_its_chip() -> None:
+    contexts = [CONTEXT, StepContext("7.0/80", Precision.AMP, Collection.TIMM, "host c"), OTHER]
+    values = {"host host a": np.log(0.5), "host host c": np.log(2.0), "host host b": np.log(1.5)}
+    factors = forecast_host_factors(contexts, values)
+    assert factors == {
+        "host forecast 7.0/80": pytest.approx(0.0),
+        "host forecast 8.0/108": pytest.approx(0.8 * np.log(1.5)),
+    }
 
 
 def test_tensorflow_has_depthwise_kernels_of_its_own() -> None:
