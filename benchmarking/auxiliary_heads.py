@@ -1,23 +1,17 @@
-"""Networks that train with auxiliary heads, and whether a trace has them."""
+"""Whether a network was traced with the auxiliary heads that it trains with."""
 
 from __future__ import annotations
 
 from benchmarking.models import Architecture
 
-WITH_AUXILIARY_HEADS = frozenset({"googlenet", "inception_v3"})
+_LOSSES = frozenset({"nll_loss_forward", "nll_loss2d_forward"})
 
 
 def has_auxiliary_heads(architecture: Architecture) -> bool:
     """Whether an iteration of ``architecture`` trains auxiliary heads.
 
-    They end in a fully connected layer each, so the trace has more than one; it was made without
-    them where the images are too small.
+    Each head has a loss of its own beside the main one. A network that has heads was traced
+    without them where the images are too small.
     """
-    if architecture.slug not in WITH_AUXILIARY_HEADS:
-        return False
-    fully_connected_layers = sum(
-        calls
-        for name, phase, calls, *_ in architecture.operations
-        if name == "addmm" and phase == "forward"
-    )
-    return fully_connected_layers > 1
+    losses = sum(calls for name, _, calls, *_ in architecture.operations if name in _LOSSES)
+    return losses > 1

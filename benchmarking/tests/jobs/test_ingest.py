@@ -187,8 +187,8 @@ def test_unknown_image_size_is_refused_with_the_known_ones(machine: Machine) -> 
 
 
 def test_iteration_with_heads_is_not_one_of_a_trace_without(machine: Machine) -> None:
-    linear = ["addmm", "forward", 2, 1.0, 1.0, 1.0]
-    create_architecture(slug="googlenet", operations=[linear, *TINY_OPERATIONS])
+    losses = ["nll_loss_forward", "forward", 2, 1.0, 1.0, 0.0]
+    create_architecture(slug="googlenet", operations=[losses, *TINY_OPERATIONS])
     lines = [environment_line(), iteration_line(architecture="googlenet")]
 
     with pytest.raises(IngestError, match="line 2: googlenet at 32 px is known with auxiliary"):

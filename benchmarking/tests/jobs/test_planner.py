@@ -405,7 +405,7 @@ def test_default_estimates_serve_a_device_that_nobody_described() -> None:
 
 def test_heads_are_timed_where_the_trace_has_them(machine: Machine) -> None:
     with_heads = create_architecture(
-        slug="inception_v3", uses=[], operations=[["addmm", "forward", 2, 0.0, 0.0, 0.0]]
+        slug="inception_v3", uses=[], operations=[["nll_loss_forward", "forward", 2, 0.0, 0.0, 0.0]]
     )
 
     (item,) = plan(machine, [with_heads]).work
