@@ -176,9 +176,9 @@ def _compute_and_store(
 ) -> dict[tuple[int, str, str, str], ForecastCurve]:
     complete = {
         architecture.pk: architecture
-        for architecture in Architecture.objects.filter(
+        for architecture in Architecture.objects.with_layers().filter(
             pk__in={request.architecture.pk for request, _ in requests}
-        ).prefetch_related("uses__layer")
+        )
     }
     curves = {}
     for request, sizes in requests:

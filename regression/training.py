@@ -37,8 +37,8 @@ def load_training_set(machine: Machine, stack: SoftwareStack) -> TrainingSet:
     layer_times = load_layer_times(device_id=machine.device_id, stack_id=stack.pk)
     iterations = load_iterations(machine_id=machine.pk, stack_id=stack.pk)
     architectures = (
-        Architecture.objects.filter(pk__in={architecture for architecture, _, _ in iterations})
-        .prefetch_related("uses__layer")
+        Architecture.objects.with_layers()
+        .filter(pk__in={architecture for architecture, _, _ in iterations})
         .order_by("slug", "image_size")
     )
     tables, iteration_ms, runs_ms, networks = [], [], [], []

@@ -24,22 +24,22 @@ def select_architectures(
     Without ``image_size`` each comes at the size that it is usually trained at. Layers are
     prefetched. Raises ``SelectionError`` for a name or a size that is not known.
     """
-    rows = Architecture.objects.prefetch_related("uses__layer").order_by("multiply_adds", "slug")
-    rows = rows.filter(slug__in=names) if names else rows.public()
-    by_slug: dict[str, dict[int, Architecture]] = {}
-    for row in rows:
-        by_slug.setdefault(row.slug, {})[row.image_size] = row
+    known = Architecture.objects.public().order_by("multiply_adds", "slug")
+    rows = Architecture.objects.filter(slug__in=names) if names else known
+    by_slug: dict[str, dict[int, int]] = {}
+    for key, slug, size in rows.values_list("pk", "slug", "image_size"):
+        by_slug.setdefault(slug, {})[size] = key
     if not by_slug and not names:
         raise SelectionError("no architectures are known; load_architectures brings them")
-    chosen: list[Architecture] = []
+    chosen: list[int] = []
     for name in names or by_slug:
         sizes = by_slug.get(name)
         if sizes is None:
-            known = Architecture.objects.public().values_list("slug", flat=True).distinct()
-            raise SelectionError(f"unknown architecture {name!r}{did_you_mean(name, known)}")
-        architecture = _at_size(sizes, image_size, name)
-        if architecture is not None:
-            chosen.append(architecture)
+            slugs = known.order_by().values_list("slug", flat=True).distinct()
+            raise SelectionError(f"unknown architecture {name!r}{did_you_mean(name, slugs)}")
+        key_at_size = _at_size(sizes, image_size, name)
+        if key_at_size is not None:
+            chosen.append(key_at_size)
         elif names:
             known_sizes = ", ".join(str(size) for size in sorted(sizes))
             raise SelectionError(
@@ -47,12 +47,11 @@ def select_architectures(
             )
     if not chosen:
         raise SelectionError(f"no architecture is known at {image_size} px")
-    return chosen
+    architectures = Architecture.objects.with_layers().in_bulk(chosen)
+    return [architectures[key] for key in chosen]
 
 
-def _at_size(
-    sizes: dict[int, Architecture], image_size: int | None, name: str
-) -> Architecture | None:
+def _at_size(sizes: dict[int, int], image_size: int | None, name: str) -> int | None:
     if image_size is not None:
         return sizes.get(image_size)
     usual = sizes.get(DEFAULT_IMAGE_SIZES.get(name, DEFAULT_IMAGE_SIZE))
