@@ -46,6 +46,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "import_export",
     "rest_framework",
+    "rest_framework.authtoken",
     "benchmarking",
     "regression",
     "predictions",
@@ -224,6 +225,9 @@ TIME_ZONE = "UTC"
 
 # API --------------------------------------------------------------------------------------------
 
+_api_requests = environment.integer(
+    "API_REQUESTS_PER_MINUTE", default=1200, minimum=1, maximum=1_000_000
+)
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
@@ -235,6 +239,9 @@ REST_FRAMEWORK = {
     # Whose address counts when files are: behind our proxy the one it saw, else the peer's. What
     # a client writes into X-Forwarded-For itself never counts.
     "NUM_PROXIES": 1 if HTTPS else 0,
+    # Counted in the cache, which by default each web process has for itself.
+    "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.AnonRateThrottle"],
+    "DEFAULT_THROTTLE_RATES": {"anon": f"{_api_requests}/minute"},
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS = {
@@ -242,6 +249,9 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Training time and cost of CNNs on cloud GPU machines.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    # A file is sent as bytes and never sent back.
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
     # The interface comes from an installed package: nothing is loaded from elsewhere.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
+from predictions.api.jobs import JobDetail, JobList
+from predictions.api.problems import NoSuchEndpoint
+from predictions.api.timings import IterationTimingList, LayerTimingList
 from predictions.api.views import (
     AdviceView,
     ArchitectureList,
@@ -25,4 +28,9 @@ urlpatterns = [
     path("uploads/", UploadView.as_view(), name="api-uploads"),
     path("uploads/<str:token>/", OwnNetworkView.as_view(), name="api-upload"),
     path("evaluations/", EvaluationList.as_view(), name="api-evaluations"),
+    path("timings/layers/", LayerTimingList.as_view(), name="api-layer-timings"),
+    path("timings/iterations/", IterationTimingList.as_view(), name="api-iteration-timings"),
+    path("jobs/", JobList.as_view(), name="api-jobs"),
+    path("jobs/<uuid:pk>/", JobDetail.as_view(), name="api-job"),
+    path("<path:rest>/", NoSuchEndpoint.as_view()),
 ]

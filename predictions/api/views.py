@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import conditional_page
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import generics
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView, exception_handler
+from rest_framework.views import APIView
 
 from benchmarking.models import Architecture, Device, Machine, Price
-from predictions.api.pagination import Pages
+from predictions.api.filters import (
+    ArchitectureFilters,
+    DeviceFilters,
+    EvaluationFilters,
+    MachineFilters,
+    PriceFilters,
+)
+from predictions.api.lists import CatalogueList
+from predictions.api.problems import ProblemDetails
+from predictions.api.problems import problem_handler as problem_handler
 from predictions.api.serializers import (
     AdviceSerializer,
     ArchitectureSerializer,
@@ -28,55 +33,15 @@ from predictions.api.serializers import (
 )
 from predictions.cards import make_answers
 from predictions.forecast import load_choices, make_forecast
-from predictions.problems import CONTENT_TYPE, problem_document
+from predictions.problems import CONTENT_TYPE
 from predictions.query import (
     OPTIMIZERS,
     PRECISIONS,
     PRICE_KINDS,
-    QueryError,
     parse_query,
 )
 from predictions.views.forecast import raw_parameters
 from regression.models import Evaluation
-
-
-def problem_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Every refusal as a problem document; an error that nobody foresaw stays a 500."""
-    if isinstance(error, QueryError):
-        return Response(problem_document(error), status=400, content_type=CONTENT_TYPE)
-    response = exception_handler(error, context)
-    if response is not None:
-        sentences = _problem_sentences(error)
-        response.data = {
-            "type": "about:blank",
-            "title": response.status_text,
-            "status": response.status_code,
-            "detail": " ".join(sentences.values()) or str(getattr(error, "detail", error)),
-            "errors": [
-                {"parameter": name, "detail": sentence} for name, sentence in sentences.items()
-            ],
-        }
-        response.content_type = CONTENT_TYPE
-    return response
-
-
-def _problem_sentences(error: Exception) -> dict[str, str]:
-    """A sentence per parameter of a refusal by REST framework; empty where it names none."""
-    detail = getattr(error, "detail", None)
-    if not isinstance(detail, dict):
-        return {}
-    return {
-        name: " ".join(map(str, texts)) if isinstance(texts, list) else str(texts)
-        for name, texts in detail.items()
-    }
-
-
-class ProblemDetails:
-    """A view whose errors are problem documents."""
-
-    def get_exception_handler(self) -> Callable[..., Response | None]:
-        """Used by REST framework for whatever a view raises."""
-        return problem_handler
 
 
 def _several(name: str, text: str) -> OpenApiParameter:
@@ -146,18 +111,12 @@ class AdviceView(ProblemDetails, APIView):
         )
 
 
-class CatalogueList(ProblemDetails, generics.ListAPIView):
-    """A list that anybody may read, in pages, with filters."""
-
-    pagination_class = Pages
-
-
 class ArchitectureList(CatalogueList):
     """CNNs that a forecast can name, each at each image size that it was traced at."""
 
     queryset = Architecture.objects.public().defer("operations")
     serializer_class = ArchitectureSerializer
-    filterset_fields = ("slug", "family", "image_size")
+    filterset_class = ArchitectureFilters
 
 
 class DeviceList(CatalogueList):
@@ -165,7 +124,7 @@ class DeviceList(CatalogueList):
 
     queryset = Device.objects.all()
     serializer_class = DeviceSerializer
-    filterset_fields = ("slug", "kind")
+    filterset_class = DeviceFilters
 
 
 class MachineList(CatalogueList):
@@ -173,7 +132,7 @@ class MachineList(CatalogueList):
 
     queryset = Machine.objects.select_related("device")
     serializer_class = MachineSerializer
-    filterset_fields = ("slug", "provider", "availability", "device__slug")
+    filterset_class = MachineFilters
 
 
 class PriceList(CatalogueList):
@@ -181,7 +140,7 @@ class PriceList(CatalogueList):
 
     queryset = Price.objects.select_related("machine")
     serializer_class = PriceSerializer
-    filterset_fields = ("machine__slug", "kind", "region")
+    filterset_class = PriceFilters
 
 
 class EvaluationList(CatalogueList):
@@ -189,4 +148,4 @@ class EvaluationList(CatalogueList):
 
     queryset = Evaluation.objects.select_related("machine")
     serializer_class = EvaluationSerializer
-    filterset_fields = ("machine__slug",)
+    filterset_class = EvaluationFilters

@@ -43,7 +43,7 @@ def test_devices_and_prices(get):
         "reference-cpu",
         "t4",
     ]
-    prices = get("prices/?machine__slug=aws-g4dn.xlarge")["results"]
+    prices = get("prices/?machine=aws-g4dn.xlarge")["results"]
     assert [(one["machine"], one["usd_per_hour"], one["as_of"]) for one in prices] == [
         ("aws-g4dn.xlarge", 0.526, "2026-01-01")
     ]
