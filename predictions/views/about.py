@@ -6,14 +6,32 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import conditional_page, require_safe
 
-from predictions.accuracy import accuracy_lines
+from predictions.accuracy import group_lines, machine_accuracies
+from predictions.accuracy_charts import make_accuracy_charts, make_accuracy_hover_texts
+from predictions.public_accuracy import public_accuracy
+from regression.sources import Source
 
 
 @require_safe
 @conditional_page
 def accuracy_page(request: HttpRequest) -> HttpResponse:
     """What each source of a forecast means, and how well it does on unseen CNNs."""
-    context = {"page": "accuracy", "lines": accuracy_lines()}
+    machines = machine_accuracies()
+    charts = make_accuracy_charts(machines)
+    context = {
+        "page": "accuracy",
+        "machines": machines,
+        "measured_groups": group_lines(machines, Source.MEASURED),
+        "regressed_groups": group_lines(machines, Source.REGRESSED),
+        "interpolated_groups": group_lines(machines, Source.INTERPOLATED),
+        "estimated_groups": group_lines(machines, Source.ESTIMATED),
+        "public": public_accuracy(),
+        "charts": charts,
+        "figures": {
+            "charts": {chart.slug: chart.figure for chart in charts},
+            "hover": make_accuracy_hover_texts(machines),
+        },
+    }
     return render(request, "predictions/accuracy.html", context)
 
 

@@ -1,9 +1,8 @@
-"""Machines, architectures, accuracy, method, jobs, and the error pages."""
+"""Machines, architectures, method, jobs, and the error pages."""
 
 from __future__ import annotations
 
 import html
-from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
@@ -19,7 +18,6 @@ from benchmarking.tests.factories import (
     create_stack,
 )
 from predictions.views import errors
-from regression.models import Evaluation
 
 
 def text_of(response) -> str:
@@ -84,41 +82,6 @@ class TestArchitectures:
     def test_a_size_that_was_not_traced_is_not_found(self, catalogue, client):
         for size in ("299", "0", "9" * 30):
             assert client.get(f"/architectures/resnet50/{size}/").status_code == 404
-
-
-class TestAccuracy:
-    def test_nothing_evaluated_yet(self, db, client):
-        text = text_of(client.get("/accuracy/"))
-        assert "Nothing is evaluated yet." in text
-        for source in ("measured", "benchmark-regression", "interpolated", "estimated"):
-            assert f'id="{source}"' in text
-
-    def test_the_stored_evaluation_is_shown(self, catalogue, client):
-        Evaluation.objects.create(
-            machine=catalogue["reference-cpu"],
-            stack=create_stack(),
-            data_hash="0" * 64,
-            evaluated_at=datetime(2026, 11, 29, tzinfo=UTC),
-            report={
-                "cnns": 45,
-                "points": 270,
-                "run_variability_pct": 1.25,
-                "unseen_cnn": {"mape": 5.31, "median_ape": 3.74, "p90_ape": 11.8},
-                "unseen_family": {"mape": 6.6, "median_ape": 5.0, "p90_ape": 14.0},
-                "paper_method": {"unseen_cnn": {"mape": 16.2}},
-                "interval": {
-                    "nominal": 0.8,
-                    "coverage": 0.782,
-                    "coverage_low": 0.67,
-                    "coverage_high": 0.91,
-                    "mean_width_pct": 13.3,
-                },
-            },
-        )
-        text = text_of(client.get("/accuracy/"))
-        for shown in ("45", "270 points", "5.3 %", "3.7 %", "11.8 %", "6.6 %", "16.2 %", "78 %",
-                      "67 to 91 %", "aim 80 %", "13 % wide", "1.3 %", "2026-11-29"):  # fmt: skip
-            assert shown in text
 
 
 def test_the_method_is_explained_in_plain_words(client, db):

@@ -1,0 +1,56 @@
+"""The accuracy page in a real browser."""
+
+from __future__ import annotations
+
+import pytest
+
+from predictions.tests.evaluations import store_evaluation
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def evaluated(catalogue) -> None:
+    store_evaluation(catalogue["reference-cpu"])
+
+
+def test_both_charts_are_drawn_and_the_console_is_clean(evaluated, visit):
+    window = visit()
+    window.open_with_chart("/accuracy/")
+    page = window.page
+    assert page.locator(".plot:visible .points path").count() == 3
+    page.get_by_role("tab", name="Errors").click()
+    page.wait_for_selector(
+        '.plot[aria-label="Error over measured time on reference-cpu"] .main-svg'
+    )
+    assert page.locator(".chart:visible h4").inner_text() == (
+        "Error over measured time on reference-cpu"
+    )
+    assert window.messages == []
+    assert window.foreign_addresses == []
+
+
+def test_without_a_script_every_point_can_be_read(evaluated, visit):
+    window = visit(java_script_enabled=False)
+    window.open("/accuracy/")
+    window.page.get_by_text("All 3 points of reference-cpu").click()
+    assert window.page.get_by_role("cell", name="-20.0 %").is_visible()
+    assert window.page.locator(".plot:visible").count() == 0
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 360)])
+def test_nothing_sticks_out_and_axe_finds_nothing_serious(evaluated, visit, scheme, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    window = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
+    window.open_with_chart("/accuracy/")
+    page = window.page
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    found = Axe().run(page).response["violations"]
+    serious = [
+        (one["id"], [node["html"] for node in one["nodes"]][:3])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
