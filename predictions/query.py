@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+from benchmarking.batch_sizes import format_batch_sizes, parse_batch_sizes
 from benchmarking.specs import Optimizer, Precision
+from benchmarking.suggestions import closest_names, quoted
 from predictions.uploads.tokens import OWN_PREFIX
 
 DEFAULT_PRECISION = "default"
@@ -198,27 +200,8 @@ def usual_image_size(architecture: str, traced_sizes: Sequence[int] = ()) -> int
 
 def did_you_mean(text: str, known: Iterable[str]) -> str:
     """``" Did you mean a or b?"`` for the known names closest to ``text``, or nothing."""
-    by_lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(text.lower(), by_lower, n=3, cutoff=0.6)
-    if not close:
-        return ""
-    return f" Did you mean {' or '.join(by_lower[name] for name in close)}?"
-
-
-def compact_batch_sizes(batch_sizes: Sequence[int]) -> str:
-    """Batch sizes as text, runs of three or more as a range: ``1-16,24,32``."""
-    parts: list[str] = []
-    start = 0
-    while start < len(batch_sizes):
-        end = start
-        while end + 1 < len(batch_sizes) and batch_sizes[end + 1] == batch_sizes[end] + 1:
-            end += 1
-        if end - start >= 2:
-            parts.append(f"{batch_sizes[start]}-{batch_sizes[end]}")
-        else:
-            parts += [str(size) for size in batch_sizes[start : end + 1]]
-        start = end + 1
-    return ",".join(parts)
+    close = closest_names(text, known, most=3)
+    return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def _given_texts(
@@ -232,7 +215,7 @@ def _given_texts(
             # A stranger's parameter (a campaign tag in a shared link) is not an error; a typo is.
             close = difflib.get_close_matches(name.replace("-", "_"), OPTION_NAMES, 1, 0.75)
             if close:
-                errors[name] = f"{_quoted(name)} is not an option. Did you mean {close[0]}?"
+                errors[name] = f"{quoted(name)} is not an option. Did you mean {close[0]}?"
             continue
         kept = [text.strip() for text in texts if text.strip()]
         if any(len(text) > MAX_TEXT_LENGTH for text in kept):
@@ -266,12 +249,12 @@ def _read_names(
 def _unknown_name_sentence(unknown: list[str], name: str, word: str, known: set[str]) -> str:
     if name == "architecture" and unknown[0].startswith(OWN_PREFIX):
         return (
-            f"There is no private network {_quoted(unknown[0])}: the link may be mistyped or "
+            f"There is no private network {quoted(unknown[0])}: the link may be mistyped or "
             "deleted, or its 30 days are over."
         )
     if not known:
         return f"No {word} is loaded yet: run script/setup first."
-    listed = ", ".join(_quoted(slug) for slug in unknown[:3])
+    listed = ", ".join(quoted(slug) for slug in unknown[:3])
     more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
     hint = did_you_mean(unknown[0], known)
     if not hint:
@@ -305,7 +288,7 @@ def _check_region(values: Mapping[str, Any], choices: Choices, errors: dict[str,
     if not hint:
         known = ", ".join(sorted({*choices.regions, DEFAULT_REGION})[:8])
         hint = f" Known: {known}."
-    errors["region"] = f"No price is known for region {_quoted(region)}.{hint}"
+    errors["region"] = f"No price is known for region {quoted(region)}.{hint}"
 
 
 def _check_image_size(values: Mapping[str, Any], choices: Choices, errors: dict[str, str]) -> None:
@@ -335,8 +318,6 @@ def _check_row_count(values: Mapping[str, Any], errors: dict[str, str]) -> None:
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:[, _'][0-9]{3}){1,4}", re.ASCII)
 _DECIMAL_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
-_BATCH_PART = re.compile(r"([0-9]{1,12})(?:\s*-\s*([0-9]{1,12}))?", re.ASCII)
-_BATCH_HELP = f"Batch sizes are whole numbers from 1 to {MAX_BATCH_SIZE}, as in 1-64 or 8,16,32"
 
 
 def _whole_number(name: str, maximum: int) -> Callable[[str], int]:
@@ -345,7 +326,7 @@ def _whole_number(name: str, maximum: int) -> Callable[[str], int]:
         if not 1 <= number <= maximum:
             raise ValueError(
                 f"{name.capitalize()} must be a whole number from 1 to {maximum:,} "
-                f"(got {_quoted(text)})."
+                f"(got {quoted(text)})."
             )
         return number
 
@@ -358,7 +339,7 @@ def _positive_number(name: str, unit: str, maximum: float) -> Callable[[str], fl
         if not 0 < number <= maximum:
             raise ValueError(
                 f"{name} must be a number of {unit} above 0 and at most {maximum:,.0f} "
-                f"(got {_quoted(text)})."
+                f"(got {quoted(text)})."
             )
         return number
 
@@ -369,7 +350,7 @@ def _one_of(name: str, allowed: Sequence[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in allowed:
             raise ValueError(
-                f"Unknown {name} {_quoted(text)}: it is one of {', '.join(allowed)}."
+                f"Unknown {name} {quoted(text)}: it is one of {', '.join(allowed)}."
                 f"{did_you_mean(text, allowed)}"
             )
         return text
@@ -383,37 +364,12 @@ def _read_optimizer(text: str) -> Optimizer:
 
 def _read_region(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9 ()/_-]{1,40}", text, re.ASCII):
-        raise ValueError(f"{_quoted(text)} is not the name of a region, as in {DEFAULT_REGION}.")
+        raise ValueError(f"{quoted(text)} is not the name of a region, as in {DEFAULT_REGION}.")
     return text
 
 
 def _read_batch_sizes(text: str) -> tuple[int, ...]:
-    sizes: set[int] = set()
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        match = _BATCH_PART.fullmatch(part)
-        if match is None:
-            raise ValueError(f"{_BATCH_HELP} (got {_quoted(part)}).")
-        first = int(match[1])
-        last = int(match[2]) if match[2] else first
-        if first < 1 or last > MAX_BATCH_SIZE or first > MAX_BATCH_SIZE:
-            raise ValueError(f"{_BATCH_HELP} (got {_quoted(part)}).")
-        if last < first:
-            raise ValueError(
-                f"{_BATCH_HELP}: a range goes from small to large ({last}-{first}, not {part})."
-            )
-        sizes.update(range(first, last + 1))
-    if not sizes:
-        raise ValueError(f"{_BATCH_HELP} (got {_quoted(text)}).")
-    if len(sizes) > MAX_BATCH_SIZES:
-        raise ValueError(
-            f"At most {MAX_BATCH_SIZES} batch sizes fit in one query (got {len(sizes)})."
-        )
-    return tuple(sorted(sizes))
-
-
-def _quoted(text: str) -> str:
-    shown = text if len(text) <= 40 else f"{text[:37]}..."
-    return f"'{''.join(c if c.isprintable() else '?' for c in shown)}'"
+    return parse_batch_sizes(text, largest=MAX_BATCH_SIZE, most=MAX_BATCH_SIZES)
 
 
 def _write_number(number: float) -> str:
@@ -421,7 +377,7 @@ def _write_number(number: float) -> str:
 
 
 SINGLE_OPTIONS = (
-    _Option("batch_sizes", None, _read_batch_sizes, compact_batch_sizes, joins_repeats=True),
+    _Option("batch_sizes", None, _read_batch_sizes, format_batch_sizes, joins_repeats=True),
     _Option("examples", DEFAULT_EXAMPLES, _whole_number("examples", MAX_EXAMPLES)),
     _Option("epochs", DEFAULT_EPOCHS, _whole_number("epochs", MAX_EPOCHS)),
     _Option("precision", DEFAULT_PRECISION, _one_of("precision", PRECISIONS)),

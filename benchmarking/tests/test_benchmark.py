@@ -315,7 +315,8 @@ def test_long_job_is_confirmed_at_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
         (("--machine", "local", "--image-size", "99"), "no architecture is known at 99 px"),
         (
             ("--machine", "local", "--batch-sizes", "8-4"),
-            "batch sizes '8-4': the range 8-4 runs backwards; write 1-16 or 8,16,32",
+            "Batch sizes are whole numbers from 1 to 65536, as in 1-64 or 8,16,32: a range goes "
+            "from small to large (4-8, not 8-4).",
         ),
         (("--machine", "local", "--rounds", "0"), "--rounds is from 1 to 100."),
         (("--machine", "local", "--max-hours", "0"), "--max-hours is above 0 and at most 720."),

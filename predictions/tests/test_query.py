@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarking.batch_sizes import format_batch_sizes
 from benchmarking.specs import Optimizer
 from predictions.query import (
     MAX_BATCH_SIZE,
@@ -16,7 +17,6 @@ from predictions.query import (
     Choices,
     ForecastQuery,
     QueryError,
-    compact_batch_sizes,
     parse_query,
 )
 
@@ -172,7 +172,7 @@ class TestRefusing:
 
     def test_too_many_batch_sizes(self):
         assert refused(batch_sizes=["1-4096"]) == {
-            "batch_sizes": "At most 512 batch sizes fit in one query (got 4096)."
+            "batch_sizes": "At most 512 batch sizes at a time (got 4096)."
         }
 
     @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_state_to_url_to_state(query):
 
 @given(st.sets(st.integers(1, 200), min_size=1))
 def test_batch_sizes_survive_their_compact_text(sizes):
-    text = compact_batch_sizes(sorted(sizes))
+    text = format_batch_sizes(sorted(sizes))
     assert parse_query(MINIMAL | {"batch_sizes": [text]}, CHOICES).batch_sizes == tuple(
         sorted(sizes)
     )
