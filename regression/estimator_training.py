@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -132,8 +133,9 @@ def train_estimator(
 
 
 def write_evaluation(folder: Path, evaluation: Mapping[str, Any]) -> None:
-    """Store a report beside the estimator."""
-    (folder / EVALUATION_FILE).write_text(json.dumps(evaluation, indent=1) + "\n")
+    """Store a report beside the estimator, with the day that it was made on."""
+    dated = {"evaluated_on": datetime.now(UTC).date().isoformat(), **evaluation}
+    (folder / EVALUATION_FILE).write_text(json.dumps(dated, indent=1) + "\n")
 
 
 def read_evaluation(folder: Path = ESTIMATOR_FOLDER) -> dict[str, Any]:

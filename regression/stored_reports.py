@@ -11,8 +11,9 @@ from django.conf import settings
 def stored_estimator_report() -> dict[str, Any] | None:
     """What ``evaluate_estimates`` prints of published timings; ``None`` where nothing is stored.
 
-    Keys are ``model_version``, ``nominal_coverage`` and ``splits``: what was left out, with rows of
-    figures by group, as :func:`regression.estimator_evaluation.summarize` makes them.
+    Keys are ``evaluated_on`` (ISO date), ``model_version``, ``nominal_coverage`` and ``splits``:
+    what was left out, with rows of figures by group, as
+    :func:`regression.estimator_evaluation.summarize` makes them.
     """
     path = settings.BASE_DIR / "fixtures" / "estimator" / "evaluation.json"
     try:

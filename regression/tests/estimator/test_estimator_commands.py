@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import time_machine
 from django.core.management import CommandError, call_command
 
-from regression.estimator_training import ESTIMATOR_FOLDER
+from regression.estimator_training import ESTIMATOR_FOLDER, read_evaluation, write_evaluation
 
 
 def test_the_stored_report_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,3 +54,13 @@ def test_the_report_has_figures_of_groups_only() -> None:
         for row in split["rows"]:
             assert row["group"] in {"all", "device", "family"}
             assert "network" not in row
+
+
+def test_a_report_is_stored_with_its_day(tmp_path: Path) -> None:
+    with time_machine.travel(datetime(2026, 11, 29, 12, tzinfo=UTC)):
+        write_evaluation(tmp_path, {"model_version": "estimator-1", "splits": []})
+    assert read_evaluation(tmp_path) == {
+        "evaluated_on": "2026-11-29",
+        "model_version": "estimator-1",
+        "splits": [],
+    }
