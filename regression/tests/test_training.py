@@ -69,7 +69,7 @@ def test_loading_takes_the_same_queries_for_more_networks(
     for seed in (60, 61):
         network = make_network(f"more{seed}", seed=seed)
         measure_network(run, store_network(network), network)
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(4):
         load_training_set(machine, stack)
 
 
