@@ -21,6 +21,7 @@ from regression.estimator_evaluation import (
     leave_out,
     summarize,
 )
+from regression.layer_estimator import LayerEstimator
 from regression.public_data.devices import load_device_specs
 from regression.public_data.examples import build_examples
 from regression.public_data.layer_timings import LayerTimings, read_layer_timings
@@ -105,7 +106,6 @@ def train_estimator(
     results = leave_out(data.layer_timings, data.examples, data.devices, SEED, report)
     fitted = fit_steps(data.layer_timings, data.examples, data.devices)
     iterations, layers = covered_places(data.layer_timings, data.examples, data.devices)
-    fingerprint = hashlib.sha256(json.dumps(data.hashes, sort_keys=True).encode()).hexdigest()
     estimator = StepEstimator(
         layers=fitted.layers,
         calibration=_without_hosts(fitted.calibration),
@@ -113,7 +113,7 @@ def train_estimator(
         chips_with_iterations=iterations,
         chips_with_layers=layers,
         half_widths=interval_half_widths(results, data.examples),
-        model_version=f"estimator-{fingerprint[:8]}",
+        model_version=model_version(fitted.layers, fitted.calibration),
     )
     record = {
         "data_sha256": data.hashes,
@@ -130,6 +130,14 @@ def train_estimator(
         **summarize(results, data.examples),
     }
     return estimator, record, evaluation
+
+
+def model_version(layers: LayerEstimator, calibration: StepCalibration) -> str:
+    """A name that changes with anything the estimator learnt."""
+    learnt = hashlib.sha256(bytes(layers.booster_.save_raw("ubj")))
+    for name, value in sorted(_without_hosts(calibration).values.items()):
+        learnt.update(f"{name} {value:.6f}".encode())
+    return f"estimator-{learnt.hexdigest()[:8]}"
 
 
 def write_evaluation(folder: Path, evaluation: Mapping[str, Any]) -> None:
