@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Count
 
 from benchmarking.catalogue.selectors import newest_prices
+from benchmarking.image_sizes import usual_image_size
 from benchmarking.models import (
     Architecture,
     ArchitectureLayer,
@@ -18,7 +19,7 @@ from benchmarking.models import (
 )
 from predictions.display import format_exact_usd
 from predictions.prices import ChosenPrice
-from predictions.query import DEFAULT_PRICE_KIND, DEFAULT_REGION, usual_image_size
+from predictions.query import DEFAULT_PRICE_KIND, DEFAULT_REGION
 
 
 @dataclass(frozen=True, slots=True)

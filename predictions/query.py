@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from benchmarking.batch_sizes import format_batch_sizes, parse_batch_sizes
+from benchmarking.image_sizes import usual_image_size
 from benchmarking.specs import Optimizer, Precision
 from benchmarking.suggestions import closest_names, quoted
 from predictions.uploads.tokens import OWN_PREFIX
@@ -22,7 +23,6 @@ from predictions.uploads.tokens import OWN_PREFIX
 DEFAULT_PRECISION = "default"
 DEFAULT_EXAMPLES = 1_281_167
 DEFAULT_EPOCHS = 1
-DEFAULT_IMAGE_SIZE = 224
 DEFAULT_PRICE_KIND = "on-demand"
 DEFAULT_REGION = "us-east-1"
 
@@ -32,9 +32,6 @@ PRICE_KINDS = ("on-demand", "spot")
 
 # The batch sizes of a query that names none, as far as they fit.
 BATCH_SIZE_LADDER = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-
-# torchvision trains its auxiliary head only from 288 px on.
-IMAGE_SIZE_OF = {"inception_v3": 299}
 
 MAX_EXAMPLES = 10_000_000_000
 MAX_EPOCHS = 100_000
@@ -185,17 +182,6 @@ def parse_query(parameters: Mapping[str, Sequence[str]], choices: Choices) -> Fo
     if errors:
         raise QueryError(errors)
     return ForecastQuery(**values)
-
-
-def usual_image_size(architecture: str, traced_sizes: Sequence[int] = ()) -> int:
-    """Pixels that a CNN trains at unless somebody says otherwise.
-
-    Where that size was not traced, the nearest of ``traced_sizes`` stands in.
-    """
-    usual = IMAGE_SIZE_OF.get(architecture, DEFAULT_IMAGE_SIZE)
-    if not traced_sizes or usual in traced_sizes:
-        return usual
-    return min(traced_sizes, key=lambda size: (abs(size - usual), size))
 
 
 def did_you_mean(text: str, known: Iterable[str]) -> str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarking.image_sizes import usual_image_size
 from benchmarking.models import Architecture
 from benchmarking.suggestions import did_you_mean
-
-DEFAULT_IMAGE_SIZE = 224
-# Networks that train at another size than the rest.
-DEFAULT_IMAGE_SIZES = {"inception_v3": 299}
 
 
 class SelectionError(ValueError):
@@ -54,5 +51,4 @@ def select_architectures(
 def _at_size(sizes: dict[int, int], image_size: int | None, name: str) -> int | None:
     if image_size is not None:
         return sizes.get(image_size)
-    usual = sizes.get(DEFAULT_IMAGE_SIZES.get(name, DEFAULT_IMAGE_SIZE))
-    return usual or sizes[min(sizes)]
+    return sizes[usual_image_size(name, tuple(sizes))]

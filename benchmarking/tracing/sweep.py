@@ -16,7 +16,6 @@ from benchmarking.tracing.source import TraceableNetwork
 from benchmarking.tracing.sources import load_source
 from benchmarking.tracing.tracer import NetworkTracer
 
-DEFAULT_IMAGE_SIZE = 224
 IMAGE_SIZES = (32, 64, 96, 128, 160, 192, 224, 256, 288, 299, 320, 384, 448, 512)
 
 
@@ -40,7 +39,7 @@ class NetworkTraces:
 
 def usual_image_sizes(network: TraceableNetwork) -> tuple[int, ...]:
     """The sizes that a network is traced at unless told otherwise: usual ones and its own."""
-    return tuple(sorted({*IMAGE_SIZES, DEFAULT_IMAGE_SIZE, network.published_image_size}))
+    return tuple(sorted({*IMAGE_SIZES, network.published_image_size}))
 
 
 def trace_sizes(network: TraceableNetwork, image_sizes: Iterable[int]) -> NetworkTraces:
