@@ -216,14 +216,20 @@ def _kind(path: Path) -> UploadKind:
 
 def _label(file_name: str, network: TracedNetwork) -> str:
     name = network.slug if network.slug != "own-network" else PurePath(file_name).stem
-    printable = "".join(character for character in name if character.isprintable()).strip()
-    return printable[:80] or "network"
+    return _printable(name)[:80] or "network"
+
+
+def _printable(text: str) -> str:
+    """Without characters that nobody sees and that a database may refuse."""
+    return "".join(character for character in text if character.isprintable()).strip()
 
 
 def _store(
     network: TracedNetwork, label: str, content_digest: str, idempotency_digest: str | None
 ) -> OwnNetwork:
-    private = replace(network, slug=slug_of(new_token()) or "", family="own")
+    private = replace(
+        network, slug=slug_of(new_token()) or "", family="own", note=_printable(network.note)
+    )
     with transaction.atomic():
         try:
             architecture = store_uploaded_network(private)

@@ -76,6 +76,13 @@ def test_a_traced_json_keeps_its_name_as_label(catalogue):
     assert network.architecture.slug == f"own-{network.token}"
 
 
+def test_characters_that_nobody_sees_are_dropped(catalogue):
+    text = trace_text().replace('"note":""', r'"note":"<b>a\u0000b\ud800</b>\n"')
+    assert "ud800" in text
+    network = upload_network(SimpleUploadedFile("x.json", text.encode()))
+    assert network.architecture.note == "<b>ab</b>"
+
+
 def test_two_uploads_have_links_that_nobody_guesses(upload):
     first, second = upload(), upload()
     assert first.token != second.token

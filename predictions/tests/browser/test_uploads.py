@@ -1,0 +1,85 @@
+"""A network of one's own in a real browser: upload, forecast, keep, delete."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarking.tests.onnx_import.graphs import small_network
+from predictions.tests.uploads.conftest import onnx_file
+from predictions.uploads.models import OwnNetwork
+from predictions.uploads.services import upload_network
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+PAGE = "/architectures/own/"
+
+
+def choose(page, content: bytes) -> None:
+    page.get_by_label("ONNX file").set_input_files(
+        {"name": "my net.onnx", "mimeType": "application/octet-stream", "buffer": content}
+    )
+    page.get_by_role("button", name="Read it and forecast").click()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_a_file_is_uploaded_forecast_kept_and_deleted(visit, scripts):
+    window = visit(java_script_enabled=scripts)
+    window.open("/")
+    page = window.page
+    page.get_by_role("link", name="your own network").click()
+    choose(page, b"no network")
+    assert page.get_by_label("ONNX file").get_attribute("aria-invalid") == "true"
+    choose(page, small_network())
+    page.wait_for_url("**/own/*/**")
+    assert page.title() == "Your own network - Epochcast"
+    assert page.locator("h1").inner_text() == "my net"
+    assert page.locator(".card").count() == 3
+    page.get_by_label("Ask to measure the rest on").select_option("aws-g4dn.xlarge")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    assert page.get_by_text("Asked for: aws-g4dn.xlarge.").is_visible()
+    page.get_by_role("button", name="Keep it").click()
+    assert page.get_by_text("It is kept until you delete it.").is_visible()
+    page.get_by_role("link", name="Charts and every batch size").click()
+    assert page.locator(".best > tbody").count() == 2
+    page.go_back()
+    page.get_by_role("button", name="Delete it now").click()
+    assert page.get_by_text("The network is deleted").is_visible()
+    assert OwnNetwork.objects.count() == 0
+    assert window.foreign_addresses == []
+
+
+@pytest.fixture
+def paths(catalogue) -> list[str]:
+    """The form, a private page, and a forecast of it beside a public CNN."""
+    network = upload_network(onnx_file())
+    slug = network.architecture.slug
+    return [
+        PAGE,
+        f"/own/{network.token}/",
+        f"/?architecture={slug}&architecture=resnet50&machine=aws-g4dn.xlarge",
+        f"/own/{'x' * 22}/",
+    ]
+
+
+def test_u8_no_page_of_uploads_is_wider_than_a_phone(visit, paths):
+    window = visit(viewport={"width": 360, "height": 740}, color_scheme="dark")
+    for path in paths:
+        window.open(path)
+        assert window.page.evaluate("document.documentElement.scrollWidth") == 360, path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_u8_axe_finds_nothing_serious_on_pages_of_uploads(visit, paths, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    window = visit(color_scheme=scheme)
+    for path in paths:
+        window.open(path)
+        if window.page.locator(".plot").count():
+            window.page.wait_for_selector(".plot .main-svg")
+        serious = [
+            (one["id"], [node["html"] for node in one["nodes"]][:3])
+            for one in Axe().run(window.page).response["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], path
