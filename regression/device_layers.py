@@ -15,13 +15,12 @@ import xgboost as xgb
 from numpy.typing import NDArray
 
 from benchmarking.specs import ConvolutionSpec, Pass, TracedNetwork
+from regression.boosters import booster_from_bytes, booster_to_bytes
 from regression.convolution import ConvolutionKind, LayerTimes, convolution_kind, sum_convolutions
-from regression.features import FloatArray
+from regression.features import MEGA, FloatArray
 
 LayerPass = tuple[ConvolutionSpec, int, Pass]
 """A layer, a batch size and a pass."""
-
-MEGA = 1e6
 
 _KINDS = {kind: position for position, kind in enumerate(ConvolutionKind)}
 _PASSES = {each: position for position, each in enumerate(Pass)}
@@ -90,16 +89,15 @@ class DeviceLayerModel:
         return np.asarray(np.exp(np.asarray(rates, dtype=float)) * _mega_multiply_adds(passes))
 
     def booster_bytes(self) -> bytes:
-        """The trees as ``save_model`` writes them in UBJ."""
-        return bytes(self.booster_.save_raw(raw_format="ubj"))
+        """The trees, for :meth:`from_state`."""
+        return booster_to_bytes(self.booster_)
 
     @classmethod
     def from_state(cls, batch_sizes: Sequence[int], booster_bytes: bytes) -> Self:
         """The fitted model of ``batch_sizes_`` and ``booster_bytes``."""
         model = cls()
         model.batch_sizes_ = tuple(batch_sizes)
-        model.booster_ = xgb.Booster({"nthread": 1})
-        model.booster_.load_model(bytearray(booster_bytes))
+        model.booster_ = booster_from_bytes(booster_bytes)
         return model
 
 

@@ -15,6 +15,7 @@ import xgboost as xgb
 from numpy.typing import NDArray
 
 from benchmarking.specs import DeviceKind
+from regression.boosters import booster_from_bytes, booster_to_bytes
 from regression.features import FeatureTable, FloatArray
 from regression.physical_model import PhysicalModel
 
@@ -138,8 +139,8 @@ class IterationModel:
         )
 
     def booster_bytes(self) -> bytes:
-        """The correction as ``save_model`` writes it in UBJ; empty where there is none."""
-        return b"" if self.booster_ is None else bytes(self.booster_.save_raw(raw_format="ubj"))
+        """The correction, for :meth:`from_state`; empty where there is none."""
+        return b"" if self.booster_ is None else booster_to_bytes(self.booster_)
 
     def to_state(self) -> dict[str, Any]:
         """Everything but the booster, as JSON holds it."""
@@ -150,8 +151,5 @@ class IterationModel:
         """The fitted model of ``to_state`` and ``booster_bytes``."""
         model = cls(kind=DeviceKind(state["kind"]))
         model.physical_ = PhysicalModel.from_state(state)
-        model.booster_ = None
-        if booster_bytes:
-            model.booster_ = xgb.Booster({"nthread": 1})
-            model.booster_.load_model(bytearray(booster_bytes))
+        model.booster_ = booster_from_bytes(booster_bytes) if booster_bytes else None
         return model
