@@ -161,11 +161,6 @@ def _own_image_sizes(named: Iterable[str]) -> dict[str, tuple[int, ...]]:
     }
 
 
-def forecast_rows(query: ForecastQuery) -> list[ForecastRow]:
-    """The rows that answer ``query``; see :func:`make_forecast`."""
-    return make_forecast(query).rows
-
-
 def make_forecast(query: ForecastQuery) -> Forecast:
     """Answer ``query``: one series for each CNN in each place.
 

@@ -14,11 +14,10 @@ from predictions import curves
 from predictions.forecast import (
     ROW_KEYS,
     ForecastRow,
-    forecast_rows,
     load_choices,
     make_forecast,
 )
-from predictions.query import BATCH_SIZE_LADDER, QueryError
+from predictions.query import BATCH_SIZE_LADDER, ForecastQuery, QueryError
 from predictions.tests.fakes import fake_curve
 
 KEYS_OF_THE_DESIGN = """
@@ -30,6 +29,10 @@ KEYS_OF_THE_DESIGN = """
 
 # What the stand-in for regression says of ResNet-50 on a T4: 10 ms and this per example.
 T4_MS_PER_EXAMPLE = 6 * 4_089_284_608 / (8.1 * 0.5e12) * 1000
+
+
+def forecast_rows(query: ForecastQuery) -> list[ForecastRow]:
+    return make_forecast(query).rows
 
 
 def row_at(rows: list[ForecastRow], batch_size: int) -> ForecastRow:
