@@ -7,6 +7,7 @@ import json
 import re
 
 import pytest
+from django.template.defaultfilters import floatformat
 
 from predictions import public_accuracy
 from predictions.accuracy import machine_accuracies
@@ -165,8 +166,10 @@ def test_the_stored_report_of_estimates_is_what_is_shown(db, client):
     assert f"Model {report['model_version']}" in section
     everything = report["splits"][0]["rows"][0]
     assert cells(section[: section.index("By family")], "All")[:3] == [
-        str(everything["cnns"]), str(everything["points"]), f"{everything['median']:.0f} %"
-    ]  # fmt: skip
+        str(everything["cnns"]),
+        str(everything["points"]),
+        f"{floatformat(everything['median'], 0)} %",
+    ]
 
 
 def test_every_point_stands_in_a_table_too(evaluated, public, client):
