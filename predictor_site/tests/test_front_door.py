@@ -32,7 +32,8 @@ class TestHealth:
         )
 
     def test_posting_is_refused(self, client: Client) -> None:
-        assert client.post("/livez").status_code == 405
+        refused = client.post("/livez")
+        assert (refused.status_code, refused["Allow"]) == (405, "GET, HEAD")
 
 
 def test_every_page_carries_the_security_headers(client: Client) -> None:

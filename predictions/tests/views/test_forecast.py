@@ -180,7 +180,8 @@ class TestPage:
         assert again.content == b""
 
     def test_only_reading_is_allowed(self, catalogue, client):
-        assert client.post("/", {}).status_code == 405
+        refused = client.post("/", {})
+        assert (refused.status_code, refused["Allow"]) == (405, "GET, HEAD")
 
 
 @pytest.fixture
@@ -254,6 +255,7 @@ class TestBadInput:
     def test_more_fields_than_django_reads(self, page):
         response = page("&".join(["machine=reference-cpu"] * 1500))
         assert response.status_code == 400
+        assert "It holds too many values" in response.content.decode()
 
     def test_what_was_typed_is_escaped(self, page):
         raw = page("architecture=<script>alert(1)</script>&machine=reference-cpu").content.decode()

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 
 import numpy as np
 import pytest
 
+from benchmarking.specs import ConvolutionUse
 from regression.estimator_evaluation import (
     LeftOut,
     as_forecast,
@@ -15,20 +17,32 @@ from regression.estimator_evaluation import (
     summarize,
 )
 from regression.layer_estimator import LayerEstimator
+from regression.step_calibration import Collection
+from regression.step_terms import network_terms
 from regression.step_training import fit_steps
 from regression.tests.estimator.specimens import (
     AMPERE,
+    DEPTHWISE,
     DEVICES,
     TERMS_OF,
     VOLTA,
     example,
     roofline_timings,
+    small_network,
 )
 
 
 def test_toys_and_tensorflows_depthwise_do_not_set_intervals() -> None:
     assert counts_for_intervals(example())
     assert not counts_for_intervals(example("lenet5", terms=TERMS_OF["net1"]))
+    depthwise = network_terms(small_network(convolutions=(ConvolutionUse(DEPTHWISE, 1),)))
+    by_pytorch = example(terms=depthwise)
+    by_tensorflow = dataclasses.replace(
+        by_pytorch,
+        context=dataclasses.replace(by_pytorch.context, collection=Collection.PROFET),
+    )
+    assert counts_for_intervals(by_pytorch)
+    assert not counts_for_intervals(by_tensorflow)
 
 
 def test_a_forecast_knows_neither_host_nor_copy() -> None:
