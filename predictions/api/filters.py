@@ -28,6 +28,11 @@ PAGE_PARAMETERS = (Pages.limit_query_param, Pages.offset_query_param, "format")
 LARGEST_NUMBER = 2**31 - 1
 
 
+def _refusal(sentence: str) -> ValidationError:
+    # As a parameter, because messages are templates and a client may send percent signs.
+    return ValidationError("%(sentence)s", code="invalid", params={"sentence": sentence})
+
+
 class StrictFilterSet(filters.FilterSet):
     """Refuses a parameter that it does not know: a mistyped filter would filter nothing."""
 
@@ -37,7 +42,7 @@ class StrictFilterSet(filters.FilterSet):
         for name in sorted(set(self.data) - set(known)):
             shown = name[:60]
             sentence = f"There is no filter {shown!r}{did_you_mean(shown, known)}."
-            self.form.errors[shown] = ErrorList([ValidationError(sentence)])
+            self.form.errors[shown] = ErrorList([_refusal(sentence)])
         return bool(super().is_valid())
 
 
@@ -56,7 +61,7 @@ class _KnownNameField(CharField):
             return name
         known = list(self._names())
         if name not in known:
-            raise ValidationError(f"Unknown {self._noun} {name!r}{did_you_mean(name, known)}.")
+            raise _refusal(f"Unknown {self._noun} {name!r}{did_you_mean(name, known)}.")
         return name
 
 

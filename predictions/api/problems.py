@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rest_framework.exceptions import NotFound, Throttled
+from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import AnonRateThrottle
@@ -65,6 +66,7 @@ class NoSuchEndpoint(ProblemDetails, APIView):
     """Whatever else is asked for below ``/api/v1/``."""
 
     schema = None
+    permission_classes = (AllowAny,)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Refuse whatever the method."""
