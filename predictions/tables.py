@@ -14,6 +14,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from predictions.cards import Answer
+from predictions.display import format_gib
 from predictions.forecast import ForecastRow, Series
 from predictions.row_texts import RowTexts
 
@@ -91,13 +92,24 @@ def _best_row(series: Series, texts: Sequence[RowTexts], titles: tuple[str, ...]
         cells=_main_cells(best, texts_by_size[best.batch_size]) if best else mark_safe(""),
         range_body=_range_body(series.rows, texts_by_size, common=notes),
         range_count=len(answered),
-        remarks=(*_memory_remark(series), *notes) if best else (),
+        remarks=(*_memory_remarks(series, best), *notes) if best else (),
     )
 
 
-def _memory_remark(series: Series) -> tuple[str, ...]:
-    largest = series.largest_batch
-    return () if largest is None else (f"memory ends at batch {largest:,}",)
+def _memory_remarks(series: Series, best: ForecastRow) -> tuple[str, ...]:
+    """Where memory ends, and how much of it the best batch leaves or lacks."""
+    remarks = []
+    usable_mib = series.place.device.usable_memory_mib
+    if usable_mib is not None and best.memory_mib is not None:
+        margin, usable = usable_mib - best.memory_mib, format_gib(usable_mib)
+        remarks.append(
+            f"{format_gib(margin)} of the {usable} usable are left"
+            if margin >= 0
+            else f"needs {format_gib(-margin)} more than the {usable} usable"
+        )
+    if series.largest_batch is not None:
+        remarks.append(f"memory ends at batch {series.largest_batch:,}")
+    return tuple(remarks)
 
 
 def _best_answer(series: Series) -> ForecastRow | None:

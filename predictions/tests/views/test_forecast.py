@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from benchmarking.models import Architecture
+from predictions.display import format_gib
 from predictions.forecast import ROW_KEYS
 
 COMPARISON = (
@@ -267,3 +268,20 @@ class TestBadInput:
 
         page("architecture=resnet50&machine=reference-cpu&epochs=0")
         assert ForecastCurve.objects.count() == 0
+
+
+class TestMemoryMargin:
+    """Beside the verdict stands how much of the device's usable memory is left or missing."""
+
+    @pytest.mark.parametrize(
+        ("batch_size", "sentence"),
+        [
+            (16, "{margin} of the 14.7 GiB usable are left."),
+            (192, "Needs {margin} more than the 14.7 GiB usable."),
+        ],
+    )
+    def test_margin_of_the_best_batch(self, page, batch_size: int, sentence: str):
+        query = f"architecture=resnet50&machine=aws-g4dn.xlarge&batch_sizes={batch_size}"
+        row = page(query, "/forecast.json").json()["rows"][0]
+        margin = format_gib(abs(15102.0 - row["memory_mib"]))
+        assert sentence.format(margin=margin) in text_of(page(query))
