@@ -74,7 +74,10 @@ class Load:
                 return
             due_at = self._started_at + number / self._rate
             time.sleep(max(0.0, due_at - time.perf_counter()))
-            outcome, received = self._ask()
+            if time.perf_counter() - due_at > TIMEOUT_SECONDS:
+                outcome, received = "not sent: too far behind", 0
+            else:
+                outcome, received = self._ask()
             latency_ms = (time.perf_counter() - due_at) * 1000
             with self._lock:
                 self.outcomes[outcome] += 1
