@@ -119,7 +119,8 @@ def test_missing_timings_are_announced_and_measured(machine: Machine) -> None:
     first, last = run_benchmark("--architectures", "tinynet", "--batch-sizes", "1,2").splitlines()
 
     assert first.startswith(
-        "local · torch 2.14.1 · fp32 · 1 thread: 18 timings are missing; expected time "
+        "local · torch 2.14.1 · fp32 · 1 thread: 18 timings are missing, in 8 pieces of work; "
+        "expected time "
     )
     assert "expected cost " in first
     assert last == "8 of 8 pieces of work measured. Everything that was planned is measured."

@@ -130,7 +130,8 @@ class Command(BaseCommand):
         cost = plan.expected_cost_usd
         self.stdout.write(
             f"{machine} · {environment.stack.label}: {plan.timing_count} timings are missing"
-            f"{known if plan.already_measured else ''}; expected time "
+            f"{known if plan.already_measured else ''}, in {len(plan.work)} pieces of work; "
+            "expected time "
             f"{format_duration(plan.expected_seconds)}"
             + (f", expected cost {cost:.2f} USD" if cost is not None else "")
         )
@@ -158,7 +159,7 @@ class Command(BaseCommand):
 
     def _run_to_the_end(self, job: BenchmarkJob, *, failure_ends_command: bool = True) -> None:
         bar = ProgressBar(
-            total=job.planned_count, unit="timings", expected_seconds=job.expected_seconds
+            total=job.planned_count, unit="pieces", expected_seconds=job.expected_seconds
         )
         with bar, _interrupts() as interrupts:
             is_cancelled = False
