@@ -21,7 +21,7 @@ OPERATIONS = {
     f"{operation.method.upper()} {operation.path}": operation
     for operation in (result.ok() for result in SCHEMA.get_all_operations())
 }
-EXAMPLES = 10
+EXAMPLES = 20
 # Any text is a token, so nothing about these requests can be made to break the schema.
 WITHOUT_WRONG_REQUESTS = "/uploads/{token}/"
 CASES = [
