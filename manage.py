@@ -4,17 +4,39 @@
 import os
 import sys
 
+# As a shell reports a program that Ctrl-C ended.
+INTERRUPTED_EXIT_CODE = 130
+
 
 def main() -> None:
-    """Run the command named on the command line."""
+    """Run the command named on the command line; what stops it is said in one line."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "predictor_site.settings")
+    try:
+        _run(sys.argv)
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(INTERRUPTED_EXIT_CODE)
+
+
+def _run(arguments: list[str]) -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db import Error
 
     try:
-        execute_from_command_line(sys.argv)
+        execute_from_command_line(arguments)
     except ImproperlyConfigured as error:
         print(f"Settings: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Error as error:
+        if "--traceback" in arguments:
+            raise
+        reason = " ".join(str(error).split())
+        print(
+            f"The database does not do what is asked ({reason}): run script/setup, or see "
+            "DATABASE_URL; --traceback tells more.",
+            file=sys.stderr,
+        )
         sys.exit(2)
 
 

@@ -140,6 +140,9 @@ class Environment:
             raise ImproperlyConfigured(
                 f"{name} must look like {hint}; its scheme is {scheme[:20]!r}"
             )
+        if scheme == "sqlite" and not re.match(r"sqlite://($|/|:memory:)", url):
+            # Two slashes name a host, and what is left would be a database in memory.
+            raise ImproperlyConfigured(f"{name} must look like {hint}; its file is not absolute")
         try:
             config: dict[str, Any] = dict(environ.Env.db_url_config(url))
             port = urlsplit(url).port if scheme != "sqlite" else None

@@ -15,7 +15,7 @@ import django
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
-from django.db import OperationalError
+from django.db import DatabaseError
 
 # Parts of installed packages that no page here loads; compressing them takes most of the time.
 UNUSED_STATIC_FILES = ["redoc", "rest_framework", "htmax-4*"]
@@ -91,8 +91,8 @@ def main() -> int:
     except ImproperlyConfigured as error:
         print(f"script/setup: {error}", file=sys.stderr)
         return 2
-    except (CommandError, OperationalError) as error:
-        print(f"script/setup: {str(error).strip()}", file=sys.stderr)
+    except (CommandError, DatabaseError) as error:
+        print(f"script/setup: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     return 0
 

@@ -118,6 +118,13 @@ def broker(environment: Environment) -> str:
         ),
         (
             "DATABASE_URL",
+            "sqlite://db.sqlite3",
+            database,
+            "DATABASE_URL must look like sqlite:////absolute/file or "
+            "postgres://user:password@host:5432/database; its file is not absolute",
+        ),
+        (
+            "DATABASE_URL",
             "sqlite:////nowhere/at/all/db.sqlite3",
             database,
             "DATABASE_URL: there is no folder '/nowhere/at/all'",

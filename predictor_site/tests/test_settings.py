@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+import manage
 from predictor_site.server import ensure_secret_key
 
 
@@ -57,6 +58,50 @@ def test_a_command_refuses_a_wrong_setting_in_one_line(
 ) -> None:
     result = run_python(["manage.py", "check"], tmp_path, variables)
     assert (result.returncode, result.stdout, result.stderr) == (2, "", message)
+
+
+@pytest.mark.parametrize(
+    ("command", "url", "reason"),
+    [
+        ("train", "sqlite:///{folder}/empty.sqlite3", "no such table: benchmarking_"),
+        ("check_catalogue", "sqlite:///{folder}/text.sqlite3", "file is not a database"),
+        ("evaluate", "sqlite:///{folder}", "unable to open database file"),
+        ("load_catalogue", "postgres://u:hidden@127.0.0.1:1/none", "connection "),
+    ],
+)
+def test_a_command_says_in_one_line_that_the_database_is_not_as_it_should_be(
+    tmp_path: Path, command: str, url: str, reason: str
+) -> None:
+    (tmp_path / "text.sqlite3").write_text("This is a letter. " * 100)
+    result = run_python(
+        ["manage.py", command], tmp_path, {"DATABASE_URL": url.format(folder=tmp_path)}
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    start = f"The database does not do what is asked ({reason}"
+    assert result.stderr.startswith(start) and result.stderr.count("\n") == 1, result.stderr
+    assert result.stderr.endswith(
+        "run script/setup, or see DATABASE_URL; --traceback tells more.\n"
+    )
+    assert "hidden" not in result.stderr
+
+
+def test_setup_says_in_one_line_that_the_database_is_none(tmp_path: Path) -> None:
+    (tmp_path / "db.sqlite3").write_text("This is a letter. " * 100)
+    result = run_python(["-m", "predictor_site.prepare"], tmp_path, {})
+    assert (result.returncode, result.stderr) == (1, "script/setup: file is not a database\n")
+
+
+def test_an_interrupt_while_a_command_starts_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(arguments: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(manage, "_run", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        manage.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "Interrupted.\n")
 
 
 def test_a_command_runs_with_no_variable_set(tmp_path: Path) -> None:

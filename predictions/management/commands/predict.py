@@ -81,8 +81,9 @@ class Command(BaseCommand):
         except QueryError as error:
             raise CommandError(str(error), returncode=2) from error
         except (OperationalError, ProgrammingError) as error:
+            reason = " ".join(str(error).split())
             raise CommandError(
-                f"The database is not ready ({error}): run script/setup first.", returncode=2
+                f"The database is not ready ({reason}): run script/setup first.", returncode=2
             ) from error
         self.stdout.write(text, ending="" if text.endswith("\n") else "\n")
 
