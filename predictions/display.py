@@ -38,8 +38,12 @@ def format_duration_range(low: float | None, high: float | None, error: float) -
     """Two durations with the step that the error of both allows, as in ``54 - 63 min``."""
     if low is None or high is None:
         return ""
-    step = _largest_step(_DURATION_STEPS, (low + high) / 2 * error / 4)
-    first, last = _duration_in_words(low, step), _duration_in_words(high, step)
+    target = (low + high) / 2 * error / 4
+    # The low end of a wide interval is little, but not nothing.
+    first, last = (
+        _duration_in_words(seconds, _largest_step(_DURATION_STEPS, min(target, seconds)))
+        for seconds in (low, high)
+    )
     return _joined_range(first, last)
 
 
@@ -125,6 +129,7 @@ def _trimmed(value: float, step: float) -> str:
 def _rounded(value: float, error: float, scale: float | None = None) -> str:
     """``value`` in steps of 1, 2 or 5 times a power of ten, well within ``scale``'s error."""
     target = abs(value if scale is None else scale) * max(error, _LEAST_RELATIVE_ERROR) / 4
+    target = min(target, abs(value))  # else the low end of a wide interval would become nothing
     if target <= 0:
         return "0"
     power = math.floor(math.log10(target))

@@ -45,6 +45,12 @@ def test_ranges_share_their_unit_and_step():
     assert format_number_range(9.2, 17.1, 0.3) == f"9.0 {DASH} 17.0"
 
 
+def test_low_end_of_a_wide_range_is_not_nothing():
+    assert format_duration_range(500, 80_000, 3.9) == f"10 min {DASH} 1 d"
+    assert format_usd_range(0.1, 8, 3.9) == f"$0.10 {DASH} 8"
+    assert format_number_range(15_000, 800_000, 3.9) == f"20,000 {DASH} 800,000"
+
+
 @pytest.mark.parametrize(
     ("usd", "error", "text"),
     [
