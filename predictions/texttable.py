@@ -15,6 +15,7 @@ from predictions.display import (
     relative_error,
 )
 from predictions.forecast import Forecast, ForecastRow, Series
+from predictions.query import ForecastQuery
 
 WIDTH = 100
 _GAP = "  "
@@ -22,20 +23,21 @@ _GAP = "  "
 
 def to_text_table(forecast: Forecast) -> str:
     """One table per CNN and place, with what its rows have in common above it."""
-    blocks = [
-        "\n".join(_series_lines(series, with_total=forecast.query.epochs != 1))
-        for series in forecast.series
-    ]
+    blocks = ["\n".join(_series_lines(series, forecast.query)) for series in forecast.series]
     return "\n\n".join(blocks)
 
 
-def _series_lines(series: Series, with_total: bool) -> Iterator[str]:
+def _series_lines(series: Series, query: ForecastQuery) -> Iterator[str]:
+    with_total = query.epochs != 1
     first = series.rows[0]
     title = f"{first.architecture} at {first.image_size} px on {series.label}"
     if series.place.machine and series.place.device.name:
         title += f": {series.place.device.name}"
     yield from textwrap.wrap(title, WIDTH)
-    facts = [f"{first.precision}"]
+    facts = [f"{query.examples:,} examples in an epoch"]
+    if with_total:
+        facts.append(f"{query.epochs:,} epochs")
+    facts.append(first.precision)
     if first.stack:
         facts.append(first.stack)
     if first.usd_per_hour is not None:

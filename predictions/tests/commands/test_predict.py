@@ -53,6 +53,7 @@ def test_the_table_fits_a_hundred_columns_and_holds_every_row(catalogue):
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100
     assert "resnet50 at 224 px on reference-cpu: Reference CPU" in lines
+    assert lines[1].startswith("1,281,167 examples in an epoch; 90 epochs; ")
     assert "The price is notional: that of a comparable machine." in lines
     assert sum("estimated" in line for line in lines) == 14 + 11
     assert any(line.startswith("Batch 192: Just past a jump") for line in lines)
