@@ -5,8 +5,9 @@ Measurements are append-only: a line that is stored already is skipped and count
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -86,11 +87,13 @@ def store_results(records: Sequence[ResultLine], *, machine: Machine | None = No
     Raises
     ------
     IngestError, ProvenanceError
-        If an architecture is unknown here, or the timings are not of this machine.
+        If an architecture is unknown here, a run gives one timing twice with other samples, or
+        the timings are not of this machine.
     """
     counts = StoredCounts()
     with transaction.atomic():
         for environment, lines in _split_runs(records):
+            _refuse_contradictions(lines)
             target = machine or find_machine(environment.machine)
             run, is_new = open_run(environment, machine=target)
             counts.runs += is_new
@@ -112,6 +115,29 @@ def _split_runs(
             lines.append(record)
     if environment is not None:
         yield environment, lines
+
+
+def _refuse_contradictions(lines: Iterable[TimingLine | DoneLine]) -> None:
+    first_of: dict[tuple[Any, ...], tuple[int, tuple[float, ...]]] = {}
+    for line in lines:
+        for key, samples_ms in _samples_by_key(line):
+            first_line, first_samples = first_of.setdefault(key, (line.line_number, samples_ms))
+            if first_samples != samples_ms:
+                raise IngestError(
+                    f"line {line.line_number}: gives the timing of line {first_line} again, "
+                    "with other samples"
+                )
+
+
+def _samples_by_key(
+    line: TimingLine | DoneLine,
+) -> Iterator[tuple[tuple[Any, ...], tuple[float, ...]]]:
+    if isinstance(line, ConvolutionLine):
+        for operation, samples_ms in line.samples_ms.items():
+            yield (line.layer, line.batch_size, line.round, operation), samples_ms
+    elif isinstance(line, IterationLine):
+        network = (line.architecture, line.image_size)
+        yield (network, line.batch_size, line.round, line.optimizer), line.samples_ms
 
 
 def open_run(

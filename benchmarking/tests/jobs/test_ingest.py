@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -117,16 +117,6 @@ def test_second_import_changes_nothing_and_counts_duplicates(machine: Machine) -
     assert LayerTiming.objects.count() == 1
     assert IterationTiming.objects.count() == 1
     assert FailedTiming.objects.count() == 1
-
-
-def test_duplicate_line_of_one_file_is_stored_once(machine: Machine) -> None:
-    first = convolution_line(samples_ms={"forward": [1.0]})
-    second = convolution_line(samples_ms={"forward": [5.0]})
-
-    counts = store_results(parsed(environment_line(), first, second))
-
-    assert (counts.layer_timings, counts.duplicates) == (1, 1)
-    assert LayerTiming.objects.get().samples_ms == [1.0]
 
 
 def test_longer_file_of_a_run_adds_what_is_new(machine: Machine) -> None:
@@ -367,3 +357,26 @@ def test_run_id_is_what_makes_a_run() -> None:
     store_results(parsed(environment_line(run_id=run_id)))
 
     assert MeasurementRun.objects.get().pk == uuid.UUID(run_id)
+
+
+@pytest.mark.parametrize("make_line", [convolution_line, iteration_line])
+def test_a_timing_given_twice_with_other_samples_is_refused_whole(
+    machine: Machine, make_line: Callable[[], dict[str, Any]]
+) -> None:
+    again = make_line()
+    samples = again["samples_ms"]
+    again["samples_ms"] = (
+        {name: [value + 1 for value in values] for name, values in samples.items()}
+        if isinstance(samples, dict)
+        else [value + 1 for value in samples]
+    )
+    with pytest.raises(IngestError, match=r"^line 3: gives the timing of line 2 again"):
+        store_results(parsed(environment_line(), make_line(), again), machine=machine)
+    assert MeasurementRun.objects.count() == 0
+
+
+def test_the_very_same_line_twice_counts_as_a_duplicate(machine: Machine) -> None:
+    counts = store_results(
+        parsed(environment_line(), iteration_line(), iteration_line()), machine=machine
+    )
+    assert (counts.iteration_timings, counts.duplicates) == (1, 1)
