@@ -6,12 +6,24 @@ import difflib
 from collections.abc import Iterable
 
 _SHOWN_CHARACTERS = 40
+_SHORTEST_PART = 2
 
 
 def closest_names(text: str, known: Iterable[str], most: int = 2) -> list[str]:
-    """The known names most like ``text``, best first, whatever their case; often none."""
+    """The known names most like ``text``, best first, whatever their case; often none.
+
+    Names that ``text`` begins or stands in, such as ``v100`` in ``v100-sxm2-16gb``, follow those
+    that are spelt like it.
+    """
     by_lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(text.lower(), by_lower, n=most, cutoff=0.6)
+    typed = text.lower()
+    close = difflib.get_close_matches(typed, by_lower, n=most, cutoff=0.6)
+    if len(typed) >= _SHORTEST_PART:
+        containing = sorted(
+            (name for name in by_lower if typed in name and name not in close),
+            key=lambda name: (not name.startswith(typed), len(name), name),
+        )
+        close += containing[: most - len(close)]
     return [by_lower[name] for name in close]
 
 
