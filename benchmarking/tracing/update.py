@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,16 @@ class FileUpdate:
         return lines
 
 
+def _refuse_unwritable(path: Path) -> None:
+    """Say so before minutes of tracing; ``FixtureError`` names what is wrong."""
+    if not path.parent.is_dir():
+        raise FixtureError(f"{path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise FixtureError(f"{path}: is a folder, not a file")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise FixtureError(f"{path}: cannot be written")
+
+
 def update_traced_file(
     path: Path,
     request: TraceRequest,
@@ -94,6 +105,7 @@ def update_traced_file(
     be kept cannot be read or was traced by other versions; the file then stays as it was.
     """
     source = load_source(request.source_name)
+    _refuse_unwritable(path)
     kept = {}
     if not request.is_complete and path.exists():
         existing = load_traced_file(path)

@@ -133,3 +133,17 @@ def hide(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
             monkeypatch.delitem(sys.modules, module)
     for name in names:
         monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("output", "sentence"),
+    [("nowhere/traces.json", "there is no folder"), (".", "is a folder, not a file")],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_tracing(
+    output: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarking.tracing.update.trace_source", None)
+    with pytest.raises(CommandError, match=sentence) as caught:
+        run("--architectures", "alexnet", "--output", str(tmp_path / output))
+    assert caught.value.returncode == 2
