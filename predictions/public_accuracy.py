@@ -5,12 +5,15 @@ Only figures of groups are stored, no rows of the data.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from benchmarking.models import Device
-from regression.stored_reports import stored_estimator_report
+from regression.stored_reports import DamagedReportError, stored_estimator_report
+
+logger = logging.getLogger(__name__)
 
 SHORT_OF_NOMINAL_PCT = 15
 """Intervals that hold so much less than they should are named as too narrow."""
@@ -202,8 +205,12 @@ class PublicAccuracy:
 
 
 def public_accuracy() -> PublicAccuracy | None:
-    """The stored report in words; ``None`` where there is none."""
-    report = stored_estimator_report()
+    """The stored report in words; ``None`` where there is none that can be read."""
+    try:
+        report = stored_estimator_report()
+    except DamagedReportError as error:
+        logger.error("the accuracy page leaves out estimates: %s", error)
+        return None
     if report is None:
         return None
     names = dict(Device.objects.values_list("slug", "name"))

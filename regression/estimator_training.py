@@ -34,11 +34,11 @@ from regression.public_data.step_times import read_step_timings
 from regression.step_calibration import StepCalibration, forecast_host
 from regression.step_estimator import StepEstimator
 from regression.step_training import StepExample, fit_steps
+from regression.stored_reports import EVALUATION_FILE
 
 SEED = 20
 RANDOM_LAYERS_PER_DEVICE = 2500
 CONV3X3_LAYERS_PER_DEVICE = 2000
-EVALUATION_FILE = "evaluation.json"
 ESTIMATOR_FOLDER = Path(__file__).resolve().parent.parent / "fixtures" / "estimator"
 
 _DATA_FILES = (
@@ -144,12 +144,6 @@ def write_evaluation(folder: Path, evaluation: Mapping[str, Any]) -> None:
     """Store a report beside the estimator, with the day that it was made on."""
     dated = {"evaluated_on": datetime.now(UTC).date().isoformat(), **evaluation}
     (folder / EVALUATION_FILE).write_text(json.dumps(dated, indent=1) + "\n")
-
-
-def read_evaluation(folder: Path = ESTIMATOR_FOLDER) -> dict[str, Any]:
-    """The stored report; raises ``FileNotFoundError`` when there is none."""
-    evaluation: dict[str, Any] = json.loads((folder / EVALUATION_FILE).read_text())
-    return evaluation
 
 
 def _without_hosts(calibration: StepCalibration) -> StepCalibration:

@@ -11,10 +11,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from regression.estimator_evaluation import format_table
 from regression.estimator_training import (
     PublicDataError,
-    read_evaluation,
     read_training_data,
     train_estimator,
 )
+from regression.stored_reports import DamagedReportError, stored_estimator_report
 
 
 class Command(BaseCommand):
@@ -37,12 +37,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             evaluation = self._evaluation(options)
-        except PublicDataError as error:
+        except (PublicDataError, DamagedReportError) as error:
             raise CommandError(str(error), returncode=2) from error
-        except FileNotFoundError as error:
-            raise CommandError(
-                "there is no stored report: run train_estimator --data FOLDER", returncode=2
-            ) from error
         except ImportError as error:
             raise CommandError(
                 f"{error.name} is missing: install requirements-benchmark.txt to trace networks",
@@ -55,6 +51,11 @@ class Command(BaseCommand):
 
     def _evaluation(self, options: dict[str, Any]) -> dict[str, Any]:
         if options["data"] is None:
-            return read_evaluation()
+            stored = stored_estimator_report()
+            if stored is None:
+                raise DamagedReportError(
+                    "there is no stored report: run train_estimator --data FOLDER"
+                )
+            return stored
         data = read_training_data(options["data"], options["traces"], self.stderr.write)
         return train_estimator(data, self.stderr.write)[2]

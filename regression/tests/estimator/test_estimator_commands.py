@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 import time_machine
+from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from regression.estimator_training import ESTIMATOR_FOLDER, read_evaluation, write_evaluation
+from regression.estimator_training import ESTIMATOR_FOLDER, write_evaluation
+from regression.stored_reports import DamagedReportError, stored_estimator_report
 
 
 def test_the_stored_report_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,9 +60,27 @@ def test_the_report_has_figures_of_groups_only() -> None:
 
 def test_a_report_is_stored_with_its_day(tmp_path: Path) -> None:
     with time_machine.travel(datetime(2026, 11, 29, 12, tzinfo=UTC)):
-        write_evaluation(tmp_path, {"model_version": "estimator-1", "splits": []})
-    assert read_evaluation(tmp_path) == {
+        write_evaluation(
+            tmp_path, {"model_version": "estimator-1", "nominal_coverage": 0.8, "splits": []}
+        )
+    assert stored_estimator_report(tmp_path) == {
         "evaluated_on": "2026-11-29",
         "model_version": "estimator-1",
+        "nominal_coverage": 0.8,
         "splits": [],
     }
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"splits": []}', "\x00"])
+def test_a_damaged_report_is_refused_in_one_line(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "BASE_DIR", tmp_path)
+    folder = tmp_path / "fixtures" / "estimator"
+    folder.mkdir(parents=True)
+    (folder / "evaluation.json").write_text(text)
+    with pytest.raises(DamagedReportError, match="run train_estimator again"):
+        stored_estimator_report()
+    with pytest.raises(CommandError, match=r"^evaluation\.json .* again$") as error:
+        call_command("evaluate_estimates")
+    assert error.value.returncode == 2
