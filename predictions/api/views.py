@@ -20,7 +20,6 @@ from predictions.api.filters import (
 )
 from predictions.api.lists import CatalogueList
 from predictions.api.problems import ProblemDetails
-from predictions.api.problems import problem_handler as problem_handler
 from predictions.api.serializers import (
     AdviceSerializer,
     ArchitectureSerializer,

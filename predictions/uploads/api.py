@@ -18,8 +18,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from benchmarking.onnx_import.errors import UploadError
+from predictions.api.problems import problem_handler
 from predictions.api.serializers import ProblemSerializer
-from predictions.api.views import problem_handler
 from predictions.problems import CONTENT_TYPE
 from predictions.uploads.forms import UploadForm
 from predictions.uploads.models import OwnNetwork
