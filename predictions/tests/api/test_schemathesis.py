@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import schemathesis
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 from rest_framework.authtoken.models import Token
@@ -33,7 +37,18 @@ CASES = [
 
 
 @pytest.fixture
-def token(run, monkeypatch) -> str:
+def kept_connection() -> Iterator[None]:
+    """Requests leave the test's own database connection open, as Django's test client does."""
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in signals:
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def token(run, kept_connection, monkeypatch) -> str:
     """An operator's token, on a site with rows to find, which answers however often it is asked."""
     monkeypatch.setitem(SimpleRateThrottle.THROTTLE_RATES, "anon", None)
     create_job()

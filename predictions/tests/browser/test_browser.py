@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -141,7 +142,7 @@ def test_u8_everything_works_by_keyboard(visit):
     page.locator(".picker summary").first.focus()
     page.keyboard.press("Enter")
     page.keyboard.type("mobile")
-    assert page.locator(".picker-panel label:visible").count() == 1
+    expect(page.locator(".picker-panel label:visible")).to_have_count(1)
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
     page.keyboard.press("Escape")
