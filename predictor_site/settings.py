@@ -252,6 +252,10 @@ SPECTACULAR_SETTINGS = {
     # A file is sent as bytes and never sent back.
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "predictions.api.schema.drop_column_limits",
+    ],
     # The interface comes from an installed package: nothing is loaded from elsewhere.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
