@@ -33,12 +33,42 @@ class ProcessStatus(StrEnum):
 class ProcessReport:
     """The state of a probe; ``exit_code`` is ``None`` where it ended without leaving one.
 
-    ``errors`` is the end of what it wrote to its standard error.
+    ``errors`` is the end of what it wrote to its standard error; ``is_interrupted`` says that
+    the cloud takes the machine away (a spot notice) and the probe was told to end.
     """
 
     status: ProcessStatus
     exit_code: int | None = None
     errors: str = ""
+    is_interrupted: bool = False
+
+
+class HostFault(StrEnum):
+    """Why a host cannot do what a job needs; each has an end of its own in ``jobs.lifecycle``."""
+
+    CAPACITY = "capacity"
+    QUOTA = "quota"
+    LIMIT = "limit"
+    CONFIGURATION = "configuration"
+    CREDENTIALS = "credentials"
+    LAUNCH_BUG = "launch_bug"
+    LAUNCH_LOST = "launch_lost"
+    HOST_KEY = "host_key"
+    LOGIN = "login"
+    SETUP = "setup"
+    DISK_FULL = "disk_full"
+
+
+class HostFaultError(Exception):
+    """The host will not do it, and trying again at once does not help.
+
+    ``message`` tells the operator what was tried and what the other side said, verbatim.
+    """
+
+    def __init__(self, fault: HostFault, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
+        self.message = message
 
 
 class HostUnavailableError(Exception):

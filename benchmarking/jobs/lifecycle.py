@@ -58,6 +58,21 @@ class Reason(StrEnum):
     BAD_OUTPUT = "bad_output"
     WRONG_MACHINE = "wrong_machine"
     STEP_FAILED = "step_failed"
+    NO_CAPACITY = "no_capacity"
+    QUOTA = "quota"
+    LIMIT = "limit"
+    CONFIGURATION = "configuration"
+    CREDENTIALS = "credentials"
+    LAUNCH_BUG = "launch_bug"
+    INSTANCE_LOST = "instance_lost"
+    HOST_KEY_MISMATCH = "host_key_mismatch"
+    LOGIN_REFUSED = "login_refused"
+    BOOT_TIMEOUT = "boot_timeout"
+    SETUP_FAILED = "setup_failed"
+    DISK_FULL = "disk_full"
+    NO_PROGRESS = "no_progress"
+    SPOT_INTERRUPTED = "spot_interrupted"
+    MACHINE_RETIRED = "machine_retired"
 
     @property
     def outcome(self) -> Outcome:
@@ -98,6 +113,74 @@ _OUTCOMES: Mapping[Reason, Outcome] = {
         State.FAILED,
         True,
         "A step failed five times in a row; its last traceback is in the events.",
+    ),
+    Reason.NO_CAPACITY: Outcome(
+        State.FAILED,
+        False,
+        "No zone had a machine of this type for as long as the job may wait; allow more regions "
+        "or another price kind, or try later.",
+    ),
+    Reason.QUOTA: Outcome(
+        State.FAILED,
+        False,
+        "The account's quota does not allow this machine; ask the provider for a higher one.",
+    ),
+    Reason.LIMIT: Outcome(
+        State.FAILED,
+        False,
+        "A spending limit of this installation forbids the launch; raise it or wait for the "
+        "next month.",
+    ),
+    Reason.CONFIGURATION: Outcome(
+        State.FAILED,
+        False,
+        "The cloud refuses the request as it is set up; its message says which setting to mend.",
+    ),
+    Reason.CREDENTIALS: Outcome(
+        State.FAILED,
+        False,
+        "The cloud does not accept the credentials; renew them where the workers run.",
+    ),
+    Reason.LAUNCH_BUG: Outcome(
+        State.FAILED,
+        False,
+        "The cloud knows this launch with another request, which is a fault of the program; "
+        "please report it with the events of this job.",
+    ),
+    Reason.INSTANCE_LOST: Outcome(
+        State.FAILED, True, "The machine is gone; finished timings are kept."
+    ),
+    Reason.HOST_KEY_MISMATCH: Outcome(
+        State.FAILED,
+        False,
+        "Another host key than the pinned one answered; nothing was run there. Find out who "
+        "answers at that address before you try again.",
+    ),
+    Reason.LOGIN_REFUSED: Outcome(
+        State.FAILED, False, "The host refuses the login; check the user and its key there."
+    ),
+    Reason.BOOT_TIMEOUT: Outcome(
+        State.FAILED, True, "The machine did not answer over SSH in time; look at its image."
+    ),
+    Reason.SETUP_FAILED: Outcome(
+        State.FAILED,
+        False,
+        "The machine lacks what the probe needs; its message says what. Mend the image or the "
+        "name of the interpreter.",
+    ),
+    Reason.DISK_FULL: Outcome(
+        State.FAILED,
+        False,
+        "The machine's disk is full; finished timings are kept. Give it a larger disk.",
+    ),
+    Reason.NO_PROGRESS: Outcome(
+        State.FAILED, True, "One piece of work took far longer than it may; the rest is kept."
+    ),
+    Reason.SPOT_INTERRUPTED: Outcome(
+        State.FAILED, True, "The spot machine was taken away; finished timings are kept."
+    ),
+    Reason.MACHINE_RETIRED: Outcome(
+        State.FAILED, False, "This machine cannot be rented any more; choose another one."
     ),
 }
 

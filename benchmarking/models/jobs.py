@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from benchmarking.models.machines import Machine
+from benchmarking.models.machines import Machine, Price
 from benchmarking.specs import Engine
 
 
@@ -38,6 +38,19 @@ class BenchmarkJob(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     machine = models.ForeignKey(Machine, on_delete=models.PROTECT, related_name="jobs")
     host_kind = models.CharField(max_length=10, choices=HostKind.choices, default=HostKind.LOCAL)
+    remote_host = models.ForeignKey(
+        "benchmarking.RemoteHost", null=True, blank=True, on_delete=models.PROTECT
+    )
+    price_kind = models.CharField(
+        max_length=10, choices=Price.Kind.choices, default=Price.Kind.ON_DEMAND
+    )
+    maximum_usd = models.DecimalField(
+        max_digits=12,
+        decimal_places=6,
+        null=True,
+        blank=True,
+        help_text="What was agreed to at most; empty where nothing is paid.",
+    )
     engine = models.CharField(
         max_length=10, choices=[(e.value, e.value) for e in Engine], default=Engine.TORCH.value
     )
@@ -61,7 +74,20 @@ class BenchmarkJob(models.Model):
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     due_at = models.DateTimeField(default=timezone.now, help_text="When the next step is due.")
     deadline = models.DateTimeField(help_text="The job ends by then, whatever happens.")
+    state_deadline = models.DateTimeField(
+        null=True, blank=True, help_text="What the state waits for has come by then."
+    )
     step_failures = models.PositiveIntegerField(default=0)
+    retry_of = models.OneToOneField(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="retried_by"
+    )
+    attempt = models.PositiveIntegerField(default=1, help_text="1, or one more than its retry_of.")
+    interruptions = models.PositiveIntegerField(
+        default=0, help_text="Spot interruptions of this job and those that it retries."
+    )
+    idempotency_key = models.CharField(
+        max_length=64, null=True, blank=True, unique=True, help_text="Of the confirmed form."
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL
     )

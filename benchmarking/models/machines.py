@@ -137,6 +137,12 @@ class Machine(models.Model):
     availability = models.CharField(
         max_length=10, choices=Availability.choices, default=Availability.CURRENT
     )
+    dnnmark_root = models.CharField(
+        "DNNMark root",
+        max_length=300,
+        blank=True,
+        help_text="Folder of a built DNNMark tree on the machine's image; empty: it has none.",
+    )
     source = models.CharField(max_length=300, blank=True, help_text="Source of the specification.")
     no_price_reason = models.CharField(
         max_length=200,
