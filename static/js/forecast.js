@@ -52,7 +52,16 @@
           : chosen.length === 1 ? chosen[0].value : `${chosen.length} ${word}s`;
     });
     picker.addEventListener("toggle", () => {
-      if (picker.open) filter.focus();
+      // The event comes late: somebody who types or tabs on is further in by now.
+      const inside = document.activeElement !== summary && picker.contains(document.activeElement);
+      if (picker.open && !inside) filter.focus();
+    });
+    summary.addEventListener("keydown", (event) => {
+      const types = event.key.length === 1 && event.key !== " ";
+      if (!types || event.ctrlKey || event.metaKey || event.altKey) return;
+      // During keydown, so that the letter itself lands in the field.
+      picker.open = true;
+      filter.focus();
     });
     picker.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && picker.open) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from predictions.tests.evaluations import store_evaluation
 
@@ -18,12 +19,12 @@ def test_both_charts_are_drawn_and_the_console_is_clean(evaluated, visit):
     window = visit()
     window.open_with_chart("/accuracy/")
     page = window.page
-    assert page.locator(".plot:visible .points path").count() == 3
+    expect(page.locator(".plot:visible .points path")).to_have_count(3)
     page.get_by_role("tab", name="Errors").click()
     page.wait_for_selector(
         '.plot[aria-label="Error over measured time on reference-cpu"] .main-svg'
     )
-    assert page.locator(".chart:visible h4").inner_text() == (
+    expect(page.locator(".chart:visible h4")).to_have_text(
         "Error over measured time on reference-cpu"
     )
     assert window.messages == []
@@ -34,8 +35,8 @@ def test_without_a_script_every_point_can_be_read(evaluated, visit):
     window = visit(java_script_enabled=False)
     window.open("/accuracy/")
     window.page.get_by_text("All 3 points of reference-cpu").click()
-    assert window.page.get_by_role("cell", name="-20.0 %").is_visible()
-    assert window.page.locator(".plot:visible").count() == 0
+    expect(window.page.get_by_role("cell", name="-20.0 %")).to_be_visible()
+    expect(window.page.locator(".plot:visible")).to_have_count(0)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 360)])

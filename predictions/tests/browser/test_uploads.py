@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from benchmarking.tests.onnx_import.graphs import small_network
 from predictions.tests.uploads.conftest import onnx_file
@@ -28,22 +29,22 @@ def test_a_file_is_uploaded_forecast_kept_and_deleted(visit, scripts):
     page = window.page
     page.get_by_role("link", name="your own network").click()
     choose(page, b"no network")
-    assert page.get_by_label("ONNX file").get_attribute("aria-invalid") == "true"
+    expect(page.get_by_label("ONNX file")).to_have_attribute("aria-invalid", "true")
     choose(page, small_network())
     page.wait_for_url("**/own/*/**")
-    assert page.title() == "Your own network - Epochcast"
-    assert page.locator("h1").inner_text() == "my net"
-    assert page.locator(".card").count() == 3
+    expect(page).to_have_title("Your own network - Epochcast")
+    expect(page.locator("h1")).to_have_text("my net")
+    expect(page.locator(".card")).to_have_count(3)
     page.get_by_label("Ask to measure the rest on").select_option("aws-g4dn.xlarge")
     page.get_by_role("button", name="Ask", exact=True).click()
-    assert page.get_by_text("Asked for: aws-g4dn.xlarge.").is_visible()
+    expect(page.get_by_text("Asked for: aws-g4dn.xlarge.")).to_be_visible()
     page.get_by_role("button", name="Keep it").click()
-    assert page.get_by_text("It is kept until you delete it.").is_visible()
+    expect(page.get_by_text("It is kept until you delete it.")).to_be_visible()
     page.get_by_role("link", name="Charts and every batch size").click()
-    assert page.locator(".best > tbody").count() == 2
+    expect(page.locator(".best > tbody")).to_have_count(2)
     page.go_back()
     page.get_by_role("button", name="Delete it now").click()
-    assert page.get_by_text("The network is deleted").is_visible()
+    expect(page.get_by_text("The network is deleted")).to_be_visible()
     assert OwnNetwork.objects.count() == 0
     assert window.foreign_addresses == []
 
