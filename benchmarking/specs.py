@@ -257,7 +257,12 @@ class StackSpec:
 
     @property
     def label(self) -> str:
-        """A short text for tables, for example ``torch 2.14.1 fp32 1 thread``."""
+        """A short text for tables, for example ``torch 2.14.1 fp32 1 thread``.
+
+        An empty version is that of a machine that nobody has looked at yet.
+        """
+        if not self.framework_version:
+            return f"{self.engine} of unknown version · {self.precision}"
         parts = [f"{self.engine} {self.framework_version}", self.precision.value]
         if self.cuda_version:
             parts.append(f"CUDA {self.cuda_version}")
