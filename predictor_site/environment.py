@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -59,6 +60,27 @@ class Environment:
                 f"{name} must be a whole number from {minimum} to {maximum}; it is {value!r}"
             )
         return int(value)
+
+    def usd(self, name: str, *, default: str, maximum: int = 1_000_000) -> Decimal:
+        """An amount of US dollars from 0 to ``maximum``, with at most two decimal places."""
+        value = self.text(name, default)
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,2})?", value) or Decimal(value) > maximum:
+            raise ImproperlyConfigured(
+                f"{name} must be US dollars from 0 to {maximum}, such as 25 or 7.50; it is "
+                f"{value!r}"
+            )
+        return Decimal(value)
+
+    def words(self, name: str) -> list[str]:
+        """Names such as slugs, separated by commas; each counts once."""
+        words = [word.strip() for word in self.text(name, "").split(",")]
+        words = list(dict.fromkeys(word for word in words if word))
+        for word in words:
+            if not re.fullmatch(r"[A-Za-z0-9._-]+", word):
+                raise ImproperlyConfigured(
+                    f"{name} must be names separated by commas; {word!r} is none"
+                )
+        return words
 
     def choice(self, name: str, *, default: str, allowed: Sequence[str]) -> str:
         """One of the words in ``allowed``."""

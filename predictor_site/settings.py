@@ -89,6 +89,28 @@ TEMPLATES = [
 # The Python with torch that local benchmark jobs start the probe with; else the site's own.
 BENCHMARK_PYTHON = environment.text("BENCHMARK_PYTHON", "")
 
+# What benchmark jobs may do: False stops every new start, and clean-up goes on.
+BENCHMARKS_ENABLED = environment.boolean("BENCHMARKS_ENABLED", default=True)
+BENCHMARK_USD_PER_JOB = environment.usd("BENCHMARK_USD_PER_JOB", default="10")
+BENCHMARK_USD_PER_HOUR = environment.usd("BENCHMARK_USD_PER_HOUR", default="10")
+# Nothing that costs money is launched before somebody has said how much a month may cost.
+BENCHMARK_USD_PER_MONTH = environment.usd("BENCHMARK_USD_PER_MONTH", default="0")
+BENCHMARK_INSTANCES = environment.integer("BENCHMARK_INSTANCES", default=2, minimum=0, maximum=1000)
+BENCHMARK_INSTANCES_PER_REGION = environment.integer(
+    "BENCHMARK_INSTANCES_PER_REGION", default=2, minimum=0, maximum=1000
+)
+BENCHMARK_CAPACITY_HOURS = environment.integer(
+    "BENCHMARK_CAPACITY_HOURS", default=6, minimum=0, maximum=168
+)
+# Machines on which what people ask for may be measured without anybody's confirmation.
+AUTOMATIC_BENCHMARKS = environment.boolean("AUTOMATIC_BENCHMARKS", default=False)
+AUTOMATIC_BENCHMARK_MACHINES = environment.words("AUTOMATIC_BENCHMARK_MACHINES")
+AUTOMATIC_BENCHMARK_REQUESTS = environment.integer(
+    "AUTOMATIC_BENCHMARK_REQUESTS", default=3, minimum=1, maximum=1_000_000
+)
+# Whoever shows it may read /metrics; without one only staff and this computer may.
+METRICS_TOKEN = environment.secret("METRICS_TOKEN")
+
 # Database ---------------------------------------------------------------------------------------
 
 _database = environment.database("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'db.sqlite3'}")
@@ -101,10 +123,11 @@ if _database["ENGINE"] == "django.db.backends.sqlite3":
         "transaction_mode": "IMMEDIATE",
     }
 else:
-    _database["CONN_MAX_AGE"] = environment.integer(
-        "DATABASE_CONN_MAX_AGE_SECONDS", default=60, minimum=0, maximum=86_400
-    )
     _database["CONN_HEALTH_CHECKS"] = True
+# Pages are kept for as long as one connection sees no change (predictions/data_version.py).
+_database["CONN_MAX_AGE"] = environment.integer(
+    "DATABASE_CONN_MAX_AGE_SECONDS", default=60, minimum=0, maximum=86_400
+)
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,14 @@ def hosts(environment: Environment) -> list[str]:
 
 def origins(environment: Environment) -> list[str]:
     return environment.origins("CSRF_TRUSTED_ORIGINS")
+
+
+def usd(environment: Environment) -> Decimal:
+    return environment.usd("PRICE", default="10", maximum=1000)
+
+
+def words(environment: Environment) -> list[str]:
+    return environment.words("MACHINES")
 
 
 def folder(environment: Environment) -> Path:
@@ -151,6 +160,42 @@ def broker(environment: Environment) -> str:
             "postgres://user:password@host:5432/database; its port is wrong",
         ),
         (
+            "PRICE",
+            "-1",
+            usd,
+            "PRICE must be US dollars from 0 to 1000, such as 25 or 7.50; it is '-1'",
+        ),
+        (
+            "PRICE",
+            "1000.01",
+            usd,
+            "PRICE must be US dollars from 0 to 1000, such as 25 or 7.50; it is '1000.01'",
+        ),
+        (
+            "PRICE",
+            "$5",
+            usd,
+            "PRICE must be US dollars from 0 to 1000, such as 25 or 7.50; it is '$5'",
+        ),
+        (
+            "PRICE",
+            "NaN",
+            usd,
+            "PRICE must be US dollars from 0 to 1000, such as 25 or 7.50; it is 'NaN'",
+        ),
+        (
+            "PRICE",
+            "1e3",
+            usd,
+            "PRICE must be US dollars from 0 to 1000, such as 25 or 7.50; it is '1e3'",
+        ),
+        (
+            "MACHINES",
+            "aws-p3.2xlarge, a b",
+            words,
+            "MACHINES must be names separated by commas; 'a b' is none",
+        ),
+        (
             "CELERY_BROKER_URL",
             "amqp://localhost",
             broker,
@@ -202,6 +247,11 @@ def test_a_wrong_value_is_refused(name: str, value: str, reader: Reader, message
         ("ALLOWED_HOSTS", "[::1], .a.example", hosts, ["[::1]", ".a.example"]),
         ("CSRF_TRUSTED_ORIGINS", "", origins, []),
         ("CSRF_TRUSTED_ORIGINS", "http://a:8000", origins, ["http://a:8000"]),
+        ("PRICE", "", usd, Decimal(10)),
+        ("PRICE", "0", usd, Decimal(0)),
+        ("PRICE", "7.50", usd, Decimal("7.50")),
+        ("MACHINES", "", words, []),
+        ("MACHINES", "b, a,b,", words, ["b", "a"]),
         ("CELERY_BROKER_URL", "", broker, "filesystem://"),
         (
             "CELERY_BROKER_URL",
