@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarking.onnx_import import (  # noqa: F401 (each registers its operators)
@@ -22,10 +21,16 @@ from benchmarking.onnx_import.lowering import COMPUTATIONS, LOWERINGS, GraphRun
 from benchmarking.onnx_import.patterns import Unfolded, join_patterns, unfold_batch_norms
 from benchmarking.onnx_import.tape import FLOAT, LONG, Tape, Tensor
 from benchmarking.specs import ConvolutionUse, OperationSpec, Phase, TracedNetwork
+from benchmarking.tracing.assembly import (
+    BATCH_SIZES,
+    LARGEST_IMAGE_SIZE,
+    BatchDependenceError,
+    IterationTotals,
+    UntrainedLayerError,
+    assemble_network,
+    convolution_uses,
+)
 
-BATCH_SIZES = (2, 3)
-"""As in the tracer: the difference of two totals is the part per example."""
-LARGEST_IMAGE_SIZE = 4096
 FAMILY = "own"
 
 _INTERNAL = frozenset({"Silu", "Linear"})
@@ -62,34 +67,42 @@ def read_onnx(data: bytes | Path, *, slug: str, image_size: int | None = None) -
     channels, size, channels_last = _image(graph, image_size)
     shape = (size, size, channels) if channels_last else (channels, size, size)
     unfolded = unfold_batch_norms(join_patterns(graph))
-    small, large = (_iteration(unfolded.graph, batch, shape, half=False) for batch in BATCH_SIZES)
     half_small, half_large = (
-        _iteration(unfolded.graph, batch, shape, half=True) for batch in BATCH_SIZES
+        _iteration(unfolded.graph, batch, shape, half=True).kept_bytes for batch in BATCH_SIZES
     )
-    operations = (*_split_operations(small.tape, large.tape), *_optimizer_steps(small.tape))
-    saved_per_example, saved_fixed = _split(small.tape.kept_bytes, large.tape.kept_bytes)
-    amp_per_example, amp_fixed = _split(half_small.tape.kept_bytes, half_large.tape.kept_bytes)
-    return TracedNetwork(
-        slug=slug,
-        family=FAMILY,
-        image_size=size,
-        parameters=sum(tensor.elements for tensor in small.tape.parameters),
-        parameter_tensors=len(small.tape.parameters),
-        multiply_adds=round(
-            sum(
-                operation.multiply_adds_per_example
-                for operation in operations
-                if operation.phase is Phase.FORWARD
-            )
-        ),
-        saved_bytes_per_example=saved_per_example,
-        saved_bytes_fixed=saved_fixed,
-        saved_bytes_amp_per_example=amp_per_example,
-        saved_bytes_amp_fixed=amp_fixed,
-        convolutions=_convolution_uses(small.tape),
-        operations=operations,
-        minimum_batch_size=2 if small.tape.normalizes_one_value else 1,
-        note=_note(unfolded),
+    small, large = (_iteration(unfolded.graph, batch, shape, half=False) for batch in BATCH_SIZES)
+    try:
+        network = assemble_network(
+            slug=slug,
+            family=FAMILY,
+            image_size=size,
+            parameter_elements=[tensor.elements for tensor in small.parameters],
+            iterations=(
+                IterationTotals(small.totals, small.kept_bytes, half_small),
+                IterationTotals(large.totals, large.kept_bytes, half_large),
+            ),
+            optimizer_steps=_optimizer_steps(small),
+            convolutions=_convolution_uses(small),
+            normalizes_one_value=small.normalizes_one_value,
+            note=_note(unfolded),
+        )
+    except BatchDependenceError as error:
+        raise OnnxError(
+            "The graph does other work for another batch size.", code="batch_size"
+        ) from error
+    if any(_is_shrinking(operation) for operation in network.operations):
+        raise OnnxError(
+            "The graph is made for one batch size; export it with a symbolic batch dimension.",
+            code="batch_size",
+        )
+    return network
+
+
+def _is_shrinking(operation: OperationSpec) -> bool:
+    """Whether more examples would be less work, or none at all would be negative work."""
+    return (
+        min(operation.bytes_per_example, operation.bytes_fixed, operation.multiply_adds_per_example)
+        < 0
     )
 
 
@@ -147,14 +160,7 @@ def _image(graph: Graph, image_size: int | None) -> tuple[int, int, bool]:
     return channels, size, channels_last
 
 
-@dataclass(frozen=True, slots=True)
-class _Iteration:
-    tape: Tape
-
-
-def _iteration(
-    graph: Graph, batch_size: int, image_shape: Sequence[int], *, half: bool
-) -> _Iteration:
+def _iteration(graph: Graph, batch_size: int, image_shape: Sequence[int], *, half: bool) -> Tape:
     """Forward, loss and, in full precision, backward of one batch."""
     tape = Tape(half=half)
     run = GraphRun(graph, tape, batch_size=batch_size, image_shape=tuple(image_shape))
@@ -167,7 +173,7 @@ def _iteration(
     loss = _loss(run, graph)
     if not half:
         tape.run_backward(loss)
-    return _Iteration(tape)
+    return tape
 
 
 def _loss(run: GraphRun, graph: Graph) -> Tensor:
@@ -209,33 +215,6 @@ def _cross_entropy(tape: Tape, scores: Tensor) -> Tensor:
     return loss
 
 
-def _split(small: float, large: float) -> tuple[float, float]:
-    per_example = (large - small) / (BATCH_SIZES[1] - BATCH_SIZES[0])
-    return float(per_example), float(small - BATCH_SIZES[0] * per_example)
-
-
-def _split_operations(small: Tape, large: Tape) -> list[OperationSpec]:
-    if small.totals.keys() != large.totals.keys():
-        raise OnnxError("The graph does other work for another batch size.", code="batch_size")
-    phases = list(Phase)
-    operations = []
-    for phase, name in sorted(small.totals, key=lambda key: (phases.index(key[0]), key[1])):
-        totals, larger = small.totals[phase, name], large.totals[phase, name]
-        if totals.calls == 0:
-            continue
-        per_example, fixed = _split(totals.bytes, larger.bytes)
-        multiply_adds, _ = _split(totals.multiply_adds, larger.multiply_adds)
-        if min(per_example, fixed, multiply_adds) < 0:
-            raise OnnxError(
-                "The graph is made for one batch size; export it with a symbolic batch dimension.",
-                code="batch_size",
-            )
-        operations.append(
-            OperationSpec(name, phase, totals.calls, per_example, fixed, multiply_adds)
-        )
-    return operations
-
-
 def _optimizer_steps(tape: Tape) -> list[OperationSpec]:
     """SGD with momentum and weight decay: decay, momentum (two operations), update."""
     tensors = len(tape.parameters)
@@ -249,19 +228,14 @@ def _optimizer_steps(tape: Tape) -> list[OperationSpec]:
 
 
 def _convolution_uses(tape: Tape) -> tuple[ConvolutionUse, ...]:
-    trained: dict[object, int] = {}
-    uses = []
-    for (layer, needs_input), count in tape.backward_convolutions.items():
-        trained[layer] = trained.get(layer, 0) + count
-        uses.append(ConvolutionUse(layer, count, needs_input))
-    for layer, count in tape.forward_convolutions.items():
-        if trained.get(layer, 0) != count:
-            raise OnnxError(
-                f"Convolution {layer.key} does not lead to the output of class scores; forecasts "
-                "are about training every layer.",
-                code="untrained_layer",
-            )
-    return tuple(sorted(uses, key=lambda use: (use.layer, use.needs_input_gradient)))
+    try:
+        return convolution_uses(tape.forward_convolutions, tape.backward_convolutions)
+    except UntrainedLayerError as error:
+        raise OnnxError(
+            f"Convolution {error.layer.key} does not lead to the output of class scores; "
+            "forecasts are about training every layer.",
+            code="untrained_layer",
+        ) from error
 
 
 def _note(unfolded: Unfolded) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from benchmarking.specs import ConvolutionSpec, Phase
+from benchmarking.tracing.assembly import OperationTotals
 
 FLOAT = 4
 HALF = 2
@@ -52,15 +53,6 @@ class Tensor:
         return distinct * self.element_bytes
 
 
-@dataclass(slots=True)
-class Totals:
-    """Sums over all calls of one operation in one phase."""
-
-    calls: int = 0
-    bytes: int = 0
-    multiply_adds: int = 0
-
-
 Gradients = Sequence[Tensor | None]
 Backward = Callable[[list[Tensor | None]], Gradients]
 
@@ -83,7 +75,9 @@ class Tape:
 
     half: bool = False
     phase: Phase = Phase.FORWARD
-    totals: dict[tuple[Phase, str], Totals] = field(default_factory=lambda: defaultdict(Totals))
+    totals: dict[tuple[Phase, str], OperationTotals] = field(
+        default_factory=lambda: defaultdict(OperationTotals)
+    )
     forward_convolutions: dict[ConvolutionSpec, int] = field(
         default_factory=lambda: defaultdict(int)
     )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarking.specs import ConvolutionSpec, Phase
+from benchmarking.tracing.assembly import OperationTotals
 from benchmarking.tracing.errors import UntraceableError
 from benchmarking.tracing.shape_memory import ShapeMemory, is_view
 
@@ -47,15 +47,6 @@ _MATRIX_PRODUCTS: Mapping[str, tuple[int, int]] = {
 _BATCH_NORMS = frozenset(
     {"native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "batch_norm_with_update"}
 )
-
-
-@dataclass(slots=True)
-class OperationTotals:
-    """Sums over all calls of one operation in one phase, for one batch."""
-
-    calls: int = 0
-    bytes: int = 0
-    multiply_adds: int = 0
 
 
 class IterationRecorder(TorchDispatchMode):

@@ -19,15 +19,22 @@ import torch.nn.functional as F
 from torch import nn
 
 from benchmarking.specs import ConvolutionSpec, ConvolutionUse, OperationSpec, Phase, TracedNetwork
+from benchmarking.tracing.assembly import (
+    BATCH_SIZES,
+    LARGEST_IMAGE_SIZE,
+    BatchDependenceError,
+    IterationTotals,
+    UntrainedLayerError,
+    assemble_network,
+    convolution_uses,
+)
 from benchmarking.tracing.autocast import amp_kept_bytes
 from benchmarking.tracing.building import ModuleFactory, build_on_meta, first_line, is_lazy
 from benchmarking.tracing.errors import UntraceableError
 from benchmarking.tracing.kept_bytes import KeptStorages
-from benchmarking.tracing.recorder import IterationRecorder, OperationTotals
+from benchmarking.tracing.recorder import IterationRecorder
 from benchmarking.tracing.shape_memory import ShapeMemory
 
-BATCH_SIZES = (2, 3)
-LARGEST_IMAGE_SIZE = 4096
 MOMENTUM = 0.9
 WEIGHT_DECAY = 1e-4
 
@@ -124,42 +131,35 @@ class NetworkTracer:
     def _trace(self, network: _BuiltNetwork, image_size: int, note: str) -> TracedNetwork:
         input_shape = (self._in_channels, image_size, image_size)
         small, large = (network.run(batch_size, input_shape) for batch_size in BATCH_SIZES)
-        operations = _split_operations(small.recorder, large.recorder) + network.optimizer_steps()
-        saved_per_example, saved_fixed = _split(small.kept_bytes, large.kept_bytes)
-        amp_per_example, amp_fixed = _split(
-            *(network.amp_kept_bytes(batch_size, input_shape) for batch_size in BATCH_SIZES)
-        )
-        parameters = list(network.module().parameters())
-        return TracedNetwork(
-            slug=self._slug,
-            family=self._family,
-            image_size=image_size,
-            parameters=sum(parameter.numel() for parameter in parameters),
-            parameter_tensors=len(parameters),
-            multiply_adds=round(
-                sum(
-                    operation.multiply_adds_per_example
-                    for operation in operations
-                    if operation.phase is Phase.FORWARD
-                )
-            ),
-            saved_bytes_per_example=saved_per_example,
-            saved_bytes_fixed=saved_fixed,
-            saved_bytes_amp_per_example=amp_per_example,
-            saved_bytes_amp_fixed=amp_fixed,
-            convolutions=_convolution_uses(small.recorder),
-            operations=operations,
-            minimum_batch_size=2 if small.recorder.normalizes_one_value else 1,
-            note=note,
-        )
+        try:
+            return assemble_network(
+                slug=self._slug,
+                family=self._family,
+                image_size=image_size,
+                parameter_elements=[
+                    parameter.numel() for parameter in network.module().parameters()
+                ],
+                iterations=(small.totals(), large.totals()),
+                optimizer_steps=network.optimizer_steps(),
+                convolutions=_convolution_uses(small.recorder),
+                normalizes_one_value=small.recorder.normalizes_one_value,
+                note=note,
+            )
+        except BatchDependenceError as error:
+            raise UntraceableError(str(error)) from error
 
 
 @dataclass(frozen=True)
 class _Iteration:
-    """One traced forward and backward pass."""
+    """One traced forward and backward pass; bytes kept in FP32 and under autocast."""
 
     recorder: IterationRecorder
     kept_bytes: int
+    amp_kept_bytes: int
+
+    def totals(self) -> IterationTotals:
+        """What assembling needs of it."""
+        return IterationTotals(self.recorder.totals, self.kept_bytes, self.amp_kept_bytes)
 
 
 class _BuiltNetwork:
@@ -199,7 +199,8 @@ class _BuiltNetwork:
             raise
         except Exception as error:  # the network's own code may raise anything
             raise UntraceableError(first_line(error)) from error
-        return _Iteration(recorder, kept_bytes)
+        amp_bytes = amp_kept_bytes(module, batch_size, input_shape, self._loss, self._memory)
+        return _Iteration(recorder, kept_bytes, amp_bytes)
 
     def _kept_bytes(self, images: torch.Tensor, targets: Callable[..., torch.Tensor]) -> int:
         """Bytes kept in FP32; a pass of its own, because hooks on saved tensors cost calls."""
@@ -207,10 +208,6 @@ class _BuiltNetwork:
         with IterationRecorder(self._memory), kept.watch():
             self._loss(self.module()(images), targets)
         return kept.bytes
-
-    def amp_kept_bytes(self, batch_size: int, input_shape: tuple[int, ...]) -> int:
-        """Bytes kept for the backward pass under autocast."""
-        return amp_kept_bytes(self.module(), batch_size, input_shape, self._loss, self._memory)
 
     def optimizer_steps(self) -> tuple[OperationSpec, ...]:
         """The operations of one optimizer step, which depend on the parameters alone."""
@@ -274,60 +271,19 @@ def _trace_optimizer(module: nn.Module) -> tuple[OperationSpec, ...]:
     )
 
 
-def _split(small: float, large: float) -> tuple[float, float]:
-    """Part per example and fixed part of a quantity at the two batch sizes."""
-    per_example = (large - small) / (BATCH_SIZES[1] - BATCH_SIZES[0])
-    return per_example, small - BATCH_SIZES[0] * per_example
-
-
-_PHASE_ORDER = {phase: position for position, phase in enumerate(Phase)}
-
-
-def _split_operations(
-    small: IterationRecorder, large: IterationRecorder
-) -> tuple[OperationSpec, ...]:
-    operations = []
-    calls_small = {key: totals.calls for key, totals in small.totals.items()}
-    calls_large = {key: totals.calls for key, totals in large.totals.items()}
-    if calls_small != calls_large:
-        raise UntraceableError(
-            "it runs other operations for a batch of "
-            f"{BATCH_SIZES[0]} than for a batch of {BATCH_SIZES[1]}"
-        )
-    for phase, name in sorted(small.totals, key=lambda key: (_PHASE_ORDER[key[0]], key[1])):
-        totals: OperationTotals = small.totals[phase, name]
-        larger = large.totals[phase, name]
-        per_example, fixed = _split(totals.bytes, larger.bytes)
-        multiply_adds, _ = _split(totals.multiply_adds, larger.multiply_adds)
-        operations.append(
-            OperationSpec(
-                name=name,
-                phase=phase,
-                calls=totals.calls,
-                bytes_per_example=per_example,
-                bytes_fixed=fixed,
-                multiply_adds_per_example=multiply_adds,
-            )
-        )
-    return tuple(operations)
-
-
 def _convolution_uses(recorder: IterationRecorder) -> tuple[ConvolutionUse, ...]:
-    """The layers with their counts, largest work first within equal networks' order."""
-    trained: dict[ConvolutionSpec, int] = {}
-    uses = []
+    backward: dict[tuple[ConvolutionSpec, bool], int] = {}
     for (layer, needs_input, needs_weight), count in recorder.backward_convolutions.items():
         if not needs_weight:
             raise UntraceableError(
                 f"the weights of convolution {layer.key} are frozen; "
                 "forecasts are about training every layer"
             )
-        trained[layer] = trained.get(layer, 0) + count
-        uses.append(ConvolutionUse(layer, count, needs_input))
-    for layer, count in recorder.forward_convolutions.items():
-        if trained.get(layer, 0) != count:
-            raise UntraceableError(
-                f"convolution {layer.key} is not trained (frozen, detached or unused); "
-                "forecasts are about training every layer"
-            )
-    return tuple(sorted(uses, key=lambda use: (use.layer, use.needs_input_gradient)))
+        backward[layer, needs_input] = count
+    try:
+        return convolution_uses(recorder.forward_convolutions, backward)
+    except UntrainedLayerError as error:
+        raise UntraceableError(
+            f"convolution {error.layer.key} is not trained (frozen, detached or unused); "
+            "forecasts are about training every layer"
+        ) from error
