@@ -50,6 +50,9 @@ class CloudInstance(models.Model):
         help_text="From launch to termination at the price at launch; empty until it is over.",
     )
     intended_at = models.DateTimeField(default=timezone.now)
+    asked_at = models.DateTimeField(
+        null=True, blank=True, help_text="When the launch was last sent; empty if it never was."
+    )
     launched_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(help_text="The reaper ends it after this, whatever it does.")
     terminate_asked_at = models.DateTimeField(null=True, blank=True)
