@@ -56,9 +56,14 @@ class ProgressBar:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the line off the terminal, for something else to be written there."""
         if self._drawn_characters:
             self._stream.write("\r" + " " * self._drawn_characters + "\r")
             self._stream.flush()
+            self._drawn_characters = 0
 
     def update(self, done: int, description: str = "") -> None:
         """Show that ``done`` steps are finished and what is under way."""

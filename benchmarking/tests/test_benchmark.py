@@ -66,7 +66,7 @@ def at_sleep(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Callable[[],
         real_sleep(min(seconds, 0.01))
 
     real_sleep = time.sleep
-    monkeypatch.setattr(benchmark.time, "sleep", nap)
+    monkeypatch.setattr(time, "sleep", nap)
     yield hooks
 
 

@@ -1,0 +1,181 @@
+"""What somebody asks to have measured, what that would take, and the job that is made of it.
+
+Page, API and command line go the same way: a request becomes a proposal, which is shown, and a
+confirmed proposal becomes a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from benchmarking.jobs.advance import Ring
+from benchmarking.jobs.creation import create_job, measuring_core
+from benchmarking.jobs.expected_stack import expected_stack
+from benchmarking.jobs.planner import MeasurementPlan, plan_measurements
+from benchmarking.models import Architecture, BenchmarkJob, Device, Machine, Price, RemoteHost
+from benchmarking.probe.plan import StackRequest
+from benchmarking.specs import Engine, Precision, StackSpec
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+HostKind = BenchmarkJob.HostKind
+
+CLOUD_PROVIDER = "aws"
+
+
+class JobRequestError(ValueError):
+    """What is asked for cannot be measured so; ``field`` says which part of it is wrong."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What to measure, where, and at most for how much.
+
+    ``precision`` is the device's own where it is ``None``, ``batch_sizes`` those of the kind of
+    device, ``maximum_hours`` a multiple of what is expected; ``maximum_usd`` is for hosts that
+    are paid for.
+    """
+
+    machine: Machine
+    architectures: tuple[Architecture, ...]
+    host_kind: HostKind = HostKind.LOCAL
+    remote_host: RemoteHost | None = None
+    price_kind: Price.Kind = Price.Kind.ON_DEMAND
+    batch_sizes: tuple[int, ...] | None = None
+    precision: Precision | None = None
+    rounds: int = 1
+    engine: Engine = Engine.TORCH
+    maximum_hours: float | None = None
+    maximum_usd: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan for a request, the stack that it is made for, and what it costs at most."""
+
+    request: JobRequest
+    stack_request: StackRequest
+    stack: StackSpec
+    plan: MeasurementPlan
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether a machine is rented for it."""
+        return self.request.host_kind == HostKind.EC2
+
+
+def default_host_kind(machine: Machine, remote_hosts: Sequence[RemoteHost]) -> HostKind:
+    """Where a machine is measured unless told otherwise: over SSH, in the cloud, or here."""
+    if any(host.machine_id == machine.pk for host in remote_hosts):
+        return HostKind.SSH
+    return HostKind.EC2 if machine.provider == CLOUD_PROVIDER else HostKind.LOCAL
+
+
+def find_remote_host(machine: Machine, name: str = "") -> RemoteHost:
+    """The enabled host called ``name`` that is such a machine, or the only one there is.
+
+    Raises ``JobRequestError`` that names those that may be chosen.
+    """
+    hosts = {host.name: host for host in machine.remote_hosts.filter(is_enabled=True)}
+    if name in hosts:
+        return hosts[name]
+    if not name and len(hosts) == 1:
+        return next(iter(hosts.values()))
+    known = f"its hosts are {', '.join(hosts)}" if hosts else "the admin adds remote hosts"
+    raise JobRequestError(
+        "remote_host",
+        f"{name} is no enabled host that is a {machine}; {known}."
+        if name
+        else f"Say which host is the {machine}; {known}.",
+    )
+
+
+def stack_request_of(machine: Machine, precision: Precision | None) -> StackRequest:
+    """What of the software stack a plan chooses; the device's own precision unless told.
+
+    Raises ``JobRequestError`` for a precision that the device does not have.
+    """
+    device = machine.device.to_spec()
+    chosen = precision or device.default_precision
+    if chosen not in device.precisions:
+        raise JobRequestError(
+            "precision",
+            f"{machine.device} computes in {', '.join(device.precisions)}, not in {chosen}.",
+        )
+    return StackRequest(precision=chosen)
+
+
+def propose_job(request: JobRequest, *, stack: StackSpec | None = None) -> Proposal:
+    """Plan what is missing and say what it costs at most; nothing is stored.
+
+    Parameters
+    ----------
+    stack
+        What the machine has, where somebody has looked; else what was last measured there.
+
+    Raises
+    ------
+    JobRequestError
+        If there is no such host for the machine, or it cannot be measured so.
+    """
+    _check_host(request)
+    stack_request = stack_request_of(request.machine, request.precision)
+    chosen = stack or expected_stack(request.machine, stack_request, request.engine)
+    plan = plan_measurements(
+        machine=request.machine,
+        stack=chosen,
+        architectures=request.architectures,
+        batch_sizes=request.batch_sizes,
+        rounds=request.rounds,
+    )
+    return Proposal(request, stack_request, chosen, plan)
+
+
+def start_job(
+    proposal: Proposal,
+    *,
+    created_by: User | None = None,
+    idempotency_key: str | None = None,
+    ring: Ring | None = None,
+) -> BenchmarkJob:
+    """Make the job that was proposed; with a key that is known already, return that job."""
+    request = proposal.request
+    return create_job(
+        machine=request.machine,
+        plan=proposal.plan,
+        stack=proposal.stack_request,
+        host_kind=request.host_kind,
+        maximum_hours=request.maximum_hours,
+        cpu_affinity=measuring_core() if _is_measured_on_this_cpu(request) else None,
+        created_by=created_by,
+        ring=ring,
+    )
+
+
+def _is_measured_on_this_cpu(request: JobRequest) -> bool:
+    is_cpu = request.machine.device.kind == Device.Kind.CPU
+    return is_cpu and request.host_kind == HostKind.LOCAL
+
+
+def _check_host(request: JobRequest) -> None:
+    machine = request.machine
+    if request.host_kind == HostKind.EC2:
+        if machine.provider != CLOUD_PROVIDER:
+            raise JobRequestError(
+                "host", f"Amazon EC2 has no {machine}; measure it over SSH or locally."
+            )
+        if machine.availability == Machine.Availability.RETIRED:
+            raise JobRequestError("machine", f"{machine} can no longer be rented.")
+        return
+    if request.price_kind != Price.Kind.ON_DEMAND:
+        raise JobRequestError("price", "Only a machine that is rented has a price; use host ec2.")
+    if request.maximum_usd is not None:
+        raise JobRequestError("max_usd", "Nothing is paid there; use host ec2, or leave it out.")
