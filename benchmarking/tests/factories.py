@@ -18,6 +18,7 @@ from benchmarking.models import (
     Architecture,
     ArchitectureLayer,
     BenchmarkJob,
+    CloudInstance,
     ConvolutionLayer,
     Device,
     FailedTiming,
@@ -317,3 +318,27 @@ def create_job(*, machine: Machine | None = None, **values: Any) -> BenchmarkJob
     return BenchmarkJob.objects.create(
         machine=machine or create_cpu_machine(), **{**defaults, **values}
     )
+
+
+def create_instance(*, job: BenchmarkJob | None = None, **values: Any) -> CloudInstance:
+    """A running instance of a job on EC2, launched now for 1 USD an hour and 2 hours at most."""
+    now = timezone.now()
+    job = job or create_job(machine=create_machine(), host_kind=BenchmarkJob.HostKind.EC2)
+    number = next(_numbers)
+    defaults: dict[str, Any] = {
+        "attempt": job.instances.count() + 1,
+        "state": CloudInstance.State.RUNNING,
+        "region": "us-east-1",
+        "zone": "us-east-1a",
+        "instance_type": job.machine.instance_type,
+        "client_token": f"token-{number}",
+        "request": {},
+        "user_data_sha256": "0" * 64,
+        "instance_id": f"i-{number:017x}",
+        "usd_per_hour": Decimal(1),
+        "reserved_usd": Decimal(2),
+        "intended_at": now,
+        "launched_at": now,
+        "expires_at": now + timedelta(hours=2),
+    }
+    return CloudInstance.objects.create(job=job, **{**defaults, **values})
