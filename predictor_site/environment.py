@@ -152,6 +152,17 @@ class Environment:
             raise ImproperlyConfigured(f"{name}_FILE: {file_name!r} is empty")
         return content
 
+    def encryption_keys(self, name: str) -> list[str]:
+        """Fernet keys, separated by commas or line ends."""
+        keys = (self.secret(name) or "").replace(",", " ").split()
+        for number, key in enumerate(keys, start=1):
+            if not re.fullmatch(r"[A-Za-z0-9_-]{43}=", key):
+                raise ImproperlyConfigured(
+                    f"{name} must be keys of 32 bytes in URL-safe base64, separated by commas; "
+                    f"key {number} is none"
+                )
+        return keys
+
     def database(self, name: str, *, default: str) -> dict[str, Any]:
         """A Django database from a URL: ``sqlite:////file`` or ``postgres://user@host/database``."""
         url = self.secret(name) or default

@@ -111,6 +111,10 @@ AUTOMATIC_BENCHMARK_REQUESTS = environment.integer(
 # Whoever shows it may read /metrics; without one only staff and this computer may.
 METRICS_TOKEN = environment.secret("METRICS_TOKEN")
 
+# What keys of benchmark hosts are encrypted with: the first encrypts, all decrypt. Where none is
+# given, the first use makes one for this installation.
+JOB_SECRET_KEYS = environment.encryption_keys("JOB_SECRET_KEYS")
+
 # Database ---------------------------------------------------------------------------------------
 
 _database = environment.database("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'db.sqlite3'}")

@@ -43,6 +43,10 @@ def words(environment: Environment) -> list[str]:
     return environment.words("MACHINES")
 
 
+def encryption_keys(environment: Environment) -> list[str]:
+    return environment.encryption_keys("JOB_SECRET_KEYS")
+
+
 def folder(environment: Environment) -> Path:
     return environment.folder("VAR", default=Path("/dev/null"))
 
@@ -95,6 +99,13 @@ def broker(environment: Environment) -> str:
             origins,
             "CSRF_TRUSTED_ORIGINS must be origins such as https://epochcast.example, separated "
             "by commas; 'epochcast.example' is none",
+        ),
+        (
+            "JOB_SECRET_KEYS",
+            f"{'a' * 43}=,{'b' * 40}",
+            encryption_keys,
+            "JOB_SECRET_KEYS must be keys of 32 bytes in URL-safe base64, separated by commas; "
+            "key 2 is none",
         ),
         ("VAR", "var", folder, "VAR must be an absolute path; it is 'var'"),
         ("VAR", "/dev/null", folder, "VAR must be a folder; '/dev/null' is a file"),
@@ -335,3 +346,13 @@ class TestSecret:
         path = tmp_path / "url"
         path.write_text("postgres://ann@db:5432/epochcast", encoding="utf-8")
         assert database(Environment({"DATABASE_URL_FILE": str(path)}))["HOST"] == "db"
+
+
+def test_encryption_keys_are_separated_by_commas_or_lines_in_a_file(tmp_path: Path) -> None:
+    first, second = f"{'a' * 43}=", f"{'-_' * 21}Z="
+    path = tmp_path / "keys"
+    path.write_text(f"{first}\n{second}\n")
+
+    assert Environment({"KEYS": f"{first}, {second}"}).encryption_keys("KEYS") == [first, second]
+    assert Environment({"KEYS_FILE": str(path)}).encryption_keys("KEYS") == [first, second]
+    assert Environment({}).encryption_keys("KEYS") == []
