@@ -39,7 +39,6 @@ from regression.stored_reports import EVALUATION_FILE
 SEED = 20
 RANDOM_LAYERS_PER_DEVICE = 2500
 CONV3X3_LAYERS_PER_DEVICE = 2000
-ESTIMATOR_FOLDER = Path(__file__).resolve().parent.parent / "fixtures" / "estimator"
 
 _DATA_FILES = (
     "conv3x3_forward/layers.csv.gz",

@@ -6,8 +6,6 @@ import math
 from collections.abc import Collection
 from functools import lru_cache
 
-from django.conf import settings
-
 from benchmarking.specs import TracedNetwork
 from regression.answers import Answer, Place
 from regression.iteration_points import IterationPoint
@@ -17,12 +15,13 @@ from regression.step_estimator import (
     EstimatorFormatError,
     StepEstimator,
 )
+from regression.stored_reports import ESTIMATOR_FOLDER
 
 
 @lru_cache(maxsize=1)
 def shipped_estimator() -> StepEstimator:
     """The estimator in ``fixtures/estimator``; raises ``EstimatorFormatError`` without it."""
-    return StepEstimator.load(settings.BASE_DIR / "fixtures" / "estimator")
+    return StepEstimator.load(ESTIMATOR_FOLDER)
 
 
 def answer_from_specification(

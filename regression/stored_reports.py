@@ -8,6 +8,9 @@ from typing import Any
 
 from django.conf import settings
 
+ESTIMATOR_FOLDER = Path(settings.BASE_DIR) / "fixtures" / "estimator"
+"""The estimator that is shipped, and its evaluation."""
+
 EVALUATION_FILE = "evaluation.json"
 _KEYS = {"model_version", "nominal_coverage", "splits"}
 
@@ -24,7 +27,7 @@ def stored_estimator_report(folder: Path | None = None) -> dict[str, Any] | None
     :func:`regression.estimator_evaluation.summarize` makes them. ``folder`` is the shipped one
     unless given. Raises ``DamagedReportError``.
     """
-    path = (folder or settings.BASE_DIR / "fixtures" / "estimator") / EVALUATION_FILE
+    path = (folder or ESTIMATOR_FOLDER) / EVALUATION_FILE
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

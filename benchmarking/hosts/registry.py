@@ -32,4 +32,4 @@ def local_host() -> LocalHost:
 
 def benchmark_python() -> str:
     """The interpreter that runs the probe: the setting BENCHMARK_PYTHON, else this one."""
-    return getattr(settings, "BENCHMARK_PYTHON", "") or sys.executable
+    return settings.BENCHMARK_PYTHON or sys.executable

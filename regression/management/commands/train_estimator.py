@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from regression.estimator_training import (
-    ESTIMATOR_FOLDER,
     PublicDataError,
     read_training_data,
     train_estimator,
     write_evaluation,
 )
+from regression.stored_reports import ESTIMATOR_FOLDER
 
 
 class Command(BaseCommand):
@@ -42,6 +43,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        _make_writable_folder(options["output"])
         try:
             data = read_training_data(options["data"], options["traces"], self.stdout.write)
         except PublicDataError as error:
@@ -55,3 +57,15 @@ class Command(BaseCommand):
         estimator.save(options["output"], record)
         write_evaluation(options["output"], evaluation)
         self.stdout.write(f"{estimator.model_version} written to {options['output']}")
+
+
+def _make_writable_folder(folder: Path) -> None:
+    """Say that it cannot be written before minutes of training."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(
+            f"--output {folder} cannot be made a folder: {error.strerror}", returncode=2
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise CommandError(f"--output {folder} cannot be written", returncode=2)

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 import time_machine
-from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from regression.estimator_training import ESTIMATOR_FOLDER, write_evaluation
-from regression.stored_reports import DamagedReportError, stored_estimator_report
+from regression.estimator_training import write_evaluation
+from regression.stored_reports import (
+    ESTIMATOR_FOLDER,
+    DamagedReportError,
+    stored_estimator_report,
+)
 
 
 def test_the_stored_report_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +53,15 @@ def test_a_folder_without_the_data_is_refused(command: str, tmp_path: Path) -> N
         call_command(command, data=tmp_path / "nowhere")
 
 
+def test_an_output_that_is_a_file_is_refused_before_the_data_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "taken"
+    file.write_text("kept")
+    with pytest.raises(CommandError, match="cannot be made a folder") as error:
+        call_command("train_estimator", data=tmp_path / "nowhere", output=file)
+    assert error.value.returncode == 2
+    assert file.read_text() == "kept"
+
+
 def test_the_report_has_figures_of_groups_only() -> None:
     stored = json.loads((ESTIMATOR_FOLDER / "evaluation.json").read_text())
     for split in stored["splits"]:
@@ -75,10 +87,8 @@ def test_a_report_is_stored_with_its_day(tmp_path: Path) -> None:
 def test_a_damaged_report_is_refused_in_one_line(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings, "BASE_DIR", tmp_path)
-    folder = tmp_path / "fixtures" / "estimator"
-    folder.mkdir(parents=True)
-    (folder / "evaluation.json").write_text(text)
+    monkeypatch.setattr("regression.stored_reports.ESTIMATOR_FOLDER", tmp_path)
+    (tmp_path / "evaluation.json").write_text(text)
     with pytest.raises(DamagedReportError, match="run train_estimator again"):
         stored_estimator_report()
     with pytest.raises(CommandError, match=r"^evaluation\.json .* again$") as error:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarking.specs import DeviceSpec, Optimizer, Precision
-from regression.estimator_training import ESTIMATOR_FOLDER
 from regression.public_data.devices import load_device_specs
 from regression.step_estimator import EstimatorFormatError, StepEstimator
+from regression.stored_reports import ESTIMATOR_FOLDER
 from regression.tests.estimator.specimens import CPU, DEPTHWISE, small_network
 
 BATCH_SIZES = [1, 2, 3, 5, 8, 16, 24, 32, 48, 64, 100, 128, 256, 512, 1024]
