@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.http import conditional_page, require_safe
+from django.views.decorators.http import require_safe
 
 from predictions.assumptions import make_assumptions, stale_price_sentence
 from predictions.cards import make_answers
@@ -16,6 +16,7 @@ from predictions.charts import make_charts, make_hover_texts, make_legend
 from predictions.exports import to_csv_text, to_json_text
 from predictions.forecast import Forecast, load_choices, make_forecast
 from predictions.form import example_parameters, make_form
+from predictions.page_cache import kept_for_visitors
 from predictions.problems import problem_response
 from predictions.query import Choices, ForecastQuery, QueryError, parse_query
 from predictions.row_texts import texts_of_series
@@ -23,7 +24,7 @@ from predictions.tables import make_best_rows
 
 
 @require_safe
-@conditional_page
+@kept_for_visitors
 def forecast_page(request: HttpRequest) -> HttpResponse:
     """The question, and its answer as cards, charts and a table; 400 beside the wrong field."""
     given = raw_parameters(request.GET)
@@ -50,7 +51,7 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@conditional_page
+@kept_for_visitors
 def forecast_csv(request: HttpRequest) -> HttpResponse:
     """The rows as CSV, the same as on the page."""
     try:
@@ -65,7 +66,7 @@ def forecast_csv(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@conditional_page
+@kept_for_visitors
 def forecast_json(request: HttpRequest) -> HttpResponse:
     """``{"query": ..., "rows": [...]}``, the same as the API and the command line give."""
     try:
