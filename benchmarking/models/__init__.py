@@ -1,6 +1,7 @@
 """Everything that can be measured, where, and every measurement taken."""
 
 from benchmarking.models.architectures import Architecture, ArchitectureLayer, ConvolutionLayer
+from benchmarking.models.heartbeats import Heartbeat
 from benchmarking.models.instances import CloudInstance
 from benchmarking.models.jobs import BenchmarkJob, JobEvent
 from benchmarking.models.machines import Device, Machine, Price
@@ -23,6 +24,7 @@ __all__ = [
     "ConvolutionLayer",
     "Device",
     "FailedTiming",
+    "Heartbeat",
     "IterationTiming",
     "JobEvent",
     "JobSecret",

@@ -34,22 +34,18 @@ class MeasurementRequest(models.Model):
 
 
 class WorkClaim(models.Model):
-    """One piece of work that a job is to measure: nobody else measures it meanwhile."""
+    """One timing that a job under way is to take: nobody else takes it meanwhile.
+
+    ``benchmarking.jobs.claims`` makes it with the job and deletes it when the job ends.
+    """
 
     job = models.ForeignKey(BenchmarkJob, on_delete=models.CASCADE, related_name="claims")
     key = models.CharField(
         max_length=300, help_text="Device or machine, software stack, layer or CNN, batch size."
     )
-    is_active = models.BooleanField(default=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["key"],
-                condition=models.Q(is_active=True),
-                name="work_claim_one_active_per_key",
-            )
-        ]
+        constraints = [models.UniqueConstraint(fields=["key"], name="work_claim_unique")]
 
     def __str__(self) -> str:
         return self.key
