@@ -263,7 +263,7 @@ class StackSpec:
         """
         if not self.framework_version:
             return f"{self.engine} of unknown version · {self.precision}"
-        parts = [f"{self.engine} {self.framework_version}", self.precision.value]
+        parts = [f"{self.engine} {self.framework_version}".strip(), self.precision.value]
         if self.cuda_version:
             parts.append(f"CUDA {self.cuda_version}")
         if self.cudnn_version:
@@ -272,7 +272,7 @@ class StackSpec:
             parts.append(self.memory_format)
         if self.cudnn_benchmark:
             parts.append("benchmark mode")
-        if not self.cuda_version:
+        if not self.cuda_version and self.engine is Engine.TORCH:
             parts.append(f"{self.threads} thread{'s' if self.threads != 1 else ''}")
         return " · ".join(parts)
 

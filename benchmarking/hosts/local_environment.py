@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarking.probe import PROBE_PATH
+from benchmarking.probe.dnnmark.program import dnnmark_program
 from benchmarking.probe.results import EnvironmentLine, ResultError, parse_line
+from benchmarking.specs import Engine
 
 TIMEOUT_SECONDS = 180
 
@@ -20,10 +24,16 @@ class ProbeRefusedError(Exception):
 def read_local_environment(python: str, plan: dict[str, Any]) -> EnvironmentLine:
     """The environment line that the probe prints for ``plan`` when there is no work in it.
 
-    Raises ``ProbeRefusedError`` if the interpreter is not there, has no torch, or cannot do what
-    the plan asks for.
+    Raises ``ProbeRefusedError`` if the interpreter is not there, has no torch (or there is no
+    DNNMark, where the plan is one for it), or cannot do what the plan asks for.
     """
-    return _run([python, str(PROBE_PATH)], json.dumps({**plan, "work": []}).encode())
+    plan_text = json.dumps({**plan, "work": []}).encode()
+    if plan["stack"]["engine"] != Engine.DNNMARK:
+        return _run([python, str(PROBE_PATH)], plan_text)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / PROBE_PATH.name
+        program.write_bytes(dnnmark_program())
+        return _run([python, str(program)], plan_text)
 
 
 def _run(command: Sequence[str], plan: bytes) -> EnvironmentLine:

@@ -21,6 +21,7 @@ from benchmarking.models import (
     Machine,
     Price,
 )
+from benchmarking.probe.engines import can_time_layer, times_iterations
 from benchmarking.probe.plan import (
     ConvolutionWork,
     IterationWork,
@@ -32,6 +33,7 @@ from benchmarking.specs import (
     ConvolutionSpec,
     DeviceKind,
     DeviceSpec,
+    Engine,
     Optimizer,
     Pass,
     StackSpec,
@@ -47,6 +49,8 @@ LARGEST_BATCH_MARGIN = 1.25
 BUILDABLE_SOURCE = "torchvision"
 SECONDS_PER_ITEM = 0.05
 SECONDS_PER_NETWORK = 1.0
+# DNNMark starts CUDA and cuDNN anew for a layer's forward and its backward passes.
+SECONDS_PER_DNNMARK_LAYER = 8.0
 CALIBRATION_TIMINGS = 200
 
 
@@ -149,11 +153,7 @@ class _Planner:
             (network.slug, network.image_size): self._usable_batch_sizes(network, batch_sizes)
             for _, network, _ in networks
         }
-        self.left_out += [
-            f"{architecture.slug} is no torchvision network: only its layers can be timed."
-            for architecture in architectures
-            if architecture.source != BUILDABLE_SOURCE
-        ]
+        self._note_what_is_left_out(networks)
         work: list[Work] = []
         expected_seconds = 0.0
         already_measured = 0
@@ -161,10 +161,9 @@ class _Planner:
             # A layer that several networks share is timed once a round.
             planned: set[tuple[str, int, Pass]] = set()
             for architecture, network, heads in networks:
-                is_buildable = architecture.source == BUILDABLE_SOURCE
                 sizes = usable[network.slug, network.image_size]
                 iterations: list[IterationWork] = []
-                if is_buildable:
+                if self._can_time_iterations(architecture):
                     iterations, done = self._iteration_work(
                         network, heads, sizes, round_number, known
                     )
@@ -178,6 +177,10 @@ class _Planner:
                 )
                 expected_seconds += SECONDS_PER_NETWORK * bool(iterations)
                 expected_seconds += scale * sum(self._layer_seconds(item) for item in layers)
+                if self.stack.engine is Engine.DNNMARK:
+                    expected_seconds += SECONDS_PER_DNNMARK_LAYER * len(
+                        {item.layer for item in layers}
+                    )
         expected_seconds += SECONDS_PER_ITEM * len(work)
         if self.hopeless_count:
             self.left_out.append(
@@ -191,6 +194,34 @@ class _Planner:
             already_measured=already_measured,
             left_out=tuple(self.left_out),
         )
+
+    def _can_time_iterations(self, architecture: Architecture) -> bool:
+        return times_iterations(self.stack.engine) and architecture.source == BUILDABLE_SOURCE
+
+    def _note_what_is_left_out(
+        self, networks: Sequence[tuple[Architecture, TracedNetwork, bool]]
+    ) -> None:
+        engine = self.stack.engine
+        if not times_iterations(engine):
+            self.left_out.append(
+                "DNNMark times layers and no whole iterations; use the torch engine for those."
+            )
+        for architecture, network, _ in networks:
+            if times_iterations(engine) and architecture.source != BUILDABLE_SOURCE:
+                self.left_out.append(
+                    f"{architecture.slug} is no torchvision network: only its layers can be timed."
+                )
+            refused = [
+                layer for layer in passes_of_layers(network) if not can_time_layer(engine, layer)
+            ]
+            if refused:
+                one_or_more = ("layer", "is") if len(refused) == 1 else ("layers", "are")
+                self.left_out.append(
+                    "{} {} of {} {} grouped or dilated: DNNMark cannot time them; "
+                    "use the torch engine.".format(
+                        len(refused), one_or_more[0], architecture.slug, one_or_more[1]
+                    )
+                )
 
     def _usable_batch_sizes(
         self, network: TracedNetwork, wanted: Sequence[int] | None
@@ -251,6 +282,8 @@ class _Planner:
         work: list[ConvolutionWork] = []
         done = 0
         for layer, passes in passes_of_layers(network).items():
+            if not can_time_layer(self.stack.engine, layer):
+                continue
             for size in sizes:
                 wanted = [
                     operation for operation in passes if (layer.key, size, operation) not in planned

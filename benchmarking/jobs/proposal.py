@@ -98,12 +98,18 @@ def find_remote_host(machine: Machine, name: str = "") -> RemoteHost:
     )
 
 
-def stack_request_of(machine: Machine, precision: Precision | None) -> StackRequest:
+def stack_request_of(
+    machine: Machine, precision: Precision | None, engine: Engine = Engine.TORCH
+) -> StackRequest:
     """What of the software stack a plan chooses; the device's own precision unless told.
 
-    Raises ``JobRequestError`` for a precision that the device does not have.
+    Raises ``JobRequestError`` for a precision that the device or the engine does not have, and
+    where a machine does not have the engine.
     """
     device = machine.device.to_spec()
+    if engine is Engine.DNNMARK:
+        _check_dnnmark(machine, precision)
+        return StackRequest(precision=Precision.FP32, engine=engine)
     chosen = precision or device.default_precision
     if chosen not in device.precisions:
         raise JobRequestError(
@@ -127,7 +133,7 @@ def propose_job(request: JobRequest, *, stack: StackSpec | None = None) -> Propo
         If there is no such host for the machine, or it cannot be measured so.
     """
     _check_host(request)
-    stack_request = stack_request_of(request.machine, request.precision)
+    stack_request = stack_request_of(request.machine, request.precision, request.engine)
     chosen = stack or expected_stack(request.machine, stack_request, request.engine)
     plan = plan_measurements(
         machine=request.machine,
@@ -158,6 +164,19 @@ def start_job(
         created_by=created_by,
         ring=ring,
     )
+
+
+def _check_dnnmark(machine: Machine, precision: Precision | None) -> None:
+    if machine.device.kind == Device.Kind.CPU:
+        raise JobRequestError("engine", f"DNNMark measures GPUs; {machine} is measured on its CPU.")
+    if not machine.dnnmark_root:
+        raise JobRequestError(
+            "engine",
+            f"{machine} has no DNNMark: enter the folder of a built tree on its image as its "
+            "DNNMark root in the admin, or use the torch engine.",
+        )
+    if precision not in (None, Precision.FP32):
+        raise JobRequestError("precision", f"DNNMark measures in fp32 only, not in {precision}.")
 
 
 def _is_measured_on_this_cpu(request: JobRequest) -> bool:

@@ -19,7 +19,9 @@ from benchmarking.jobs.lifecycle import Reason, State, write_event
 from benchmarking.jobs.step import Step
 from benchmarking.models import BenchmarkJob
 from benchmarking.probe import PROBE_PATH
+from benchmarking.probe.dnnmark.program import dnnmark_program
 from benchmarking.probe.results import StoppedBy
+from benchmarking.specs import Engine
 
 # What a job gets beyond the time that its probe may take: start, collection, stopping.
 DEADLINE_MARGIN = timedelta(minutes=15)
@@ -83,12 +85,16 @@ def booting(step: Step) -> float:
         return _clean(step, Reason.DEADLINE)
     if not step.host.is_ready(step.host_job):
         return step.poll_seconds
-    files = {PLAN_FILE: json.dumps(step.job.plan).encode(), PROBE_FILE: PROBE_PATH.read_bytes()}
+    files = {PLAN_FILE: json.dumps(step.job.plan).encode(), PROBE_FILE: _probe_of(step.job)}
     step.host.put(step.host_job, files)
     step.host.start(step.host_job)
     step.host_job.state["started_at"] = step.now.isoformat()
     step.move(State.RUNNING)
     return min(1.0, step.poll_seconds)
+
+
+def _probe_of(job: BenchmarkJob) -> bytes:
+    return dnnmark_program() if job.engine == Engine.DNNMARK else PROBE_PATH.read_bytes()
 
 
 def running(step: Step) -> float:

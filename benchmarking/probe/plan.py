@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarking.specs import ConvolutionSpec, DeviceKind, Optimizer, Pass, Precision
+from benchmarking.specs import ConvolutionSpec, DeviceKind, Engine, Optimizer, Pass, Precision
 
 SCHEMA = 1
 
@@ -61,13 +61,15 @@ def default_sampling(kind: DeviceKind) -> SamplingPair:
 class StackRequest:
     """What of the software stack the plan chooses; the versions are what is installed there.
 
-    ``threads`` counts for a CPU; 0 leaves the framework's own number.
+    ``threads`` counts for a CPU; 0 leaves the framework's own number. ``engine`` decides which
+    program reads the plan.
     """
 
     precision: Precision = Precision.FP32
     memory_format: str = "contiguous"
     cudnn_benchmark: bool = False
     threads: int = 1
+    engine: Engine = Engine.TORCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ def build_plan(
     time_budget_seconds: float,
     cpu_affinity: Sequence[int] | None = None,
     sampling: SamplingPair | None = None,
+    dnnmark_root: str = "",
 ) -> dict[str, Any]:
     """The plan of ``work``, in this order, for a machine.
 
@@ -143,15 +146,24 @@ def build_plan(
         Numbers of the cores that the probe pins itself to; ``None`` leaves it where it is.
     sampling
         By default that of the kind of device.
+    dnnmark_root
+        Folder of the built DNNMark tree there, for that engine.
     """
     chosen = sampling or default_sampling(kind)
-    return {
+    plan = {
         "schema": SCHEMA,
         "machine": machine,
         "device": kind.value,
-        "stack": {**asdict(stack), "precision": stack.precision.value},
+        "stack": {
+            **asdict(stack),
+            "precision": stack.precision.value,
+            "engine": stack.engine.value,
+        },
         "cpu_affinity": list(cpu_affinity) if cpu_affinity else None,
         "sampling": asdict(chosen),
         "time_budget_seconds": time_budget_seconds,
         "work": [item.as_item() for item in work],
     }
+    if stack.engine is Engine.DNNMARK:
+        plan["dnnmark"] = {"root": dnnmark_root}
+    return plan

@@ -324,7 +324,7 @@ def test_long_job_is_confirmed_at_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
         (("--machine", "local", "--max-hours", "nan"), "--max-hours is above 0 and at most 720."),
         (
             ("--machine", "local", "--engine", "dnnmark"),
-            "DNNMark runs only where a machine image offers it; here --engine torch is allowed.",
+            "DNNMark measures GPUs; local is measured on its CPU.",
         ),
     ],
 )

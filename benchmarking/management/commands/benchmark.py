@@ -28,7 +28,7 @@ from benchmarking.management.commands._following_jobs import INTERRUPTED_EXIT_CO
 from benchmarking.models import BenchmarkJob
 from benchmarking.probe.plan import build_plan
 from benchmarking.progress import format_duration
-from benchmarking.specs import DeviceKind, StackSpec
+from benchmarking.specs import DeviceKind, Engine, StackSpec
 
 ASK_ABOVE_SECONDS = 600.0
 
@@ -58,7 +58,9 @@ class Command(BaseCommand):
         request = read_request(options)
         is_local = request.host_kind == HostKind.LOCAL
         is_followed = options["follow"] or (is_local and not options["detach"])
-        stack = _local_stack(request) if is_local else None
+        # A plan alone needs nothing of this computer, which may not be the machine with DNNMark.
+        is_asked_here = is_local and not (options["dry_run"] and request.engine == Engine.DNNMARK)
+        stack = _local_stack(request) if is_asked_here else None
         if not options["dry_run"]:
             self._finish_earlier_jobs(request, is_followed=is_followed)
         proposal = propose_job(request, stack=stack)
@@ -124,9 +126,10 @@ def _local_stack(request: JobRequest) -> StackSpec:
     plan = build_plan(
         machine=machine.slug,
         kind=DeviceKind(machine.device.kind),
-        stack=stack_request_of(machine, request.precision),
+        stack=stack_request_of(machine, request.precision, request.engine),
         work=(),
         time_budget_seconds=1.0,
+        dnnmark_root=machine.dnnmark_root,
     )
     try:
         environment = read_local_environment(python, plan)

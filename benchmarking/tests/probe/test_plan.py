@@ -41,7 +41,9 @@ def test_plan_holds_the_work_in_its_order() -> None:
         "memory_format": "contiguous",
         "cudnn_benchmark": False,
         "threads": 1,
+        "engine": "torch",
     }
+    assert "dnnmark" not in plan
     assert plan["work"][0] == {
         "kind": "iteration",
         "architecture": "inception_v3",
