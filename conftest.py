@@ -113,6 +113,14 @@ def settings_for_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
             "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
             "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
         },
+        CACHES=settings.CACHES
+        | {
+            # Never Redis, which tests would clear of other people's messages too.
+            "throttles": {
+                "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+                "LOCATION": str(folder / "throttles"),
+            }
+        },
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
     ):
         yield

@@ -135,8 +135,6 @@ _database["CONN_MAX_AGE"] = environment.integer(
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-
 # Celery -----------------------------------------------------------------------------------------
 
 CELERY_BROKER_URL = environment.broker("CELERY_BROKER_URL", default="filesystem://")
@@ -184,6 +182,27 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celery" / "beat-schedule")
 CELERY_TIMEZONE = "UTC"
+
+# Caches -------------------------------------------------------------------------------------------
+
+# What throttles count lies where all web processes find it; nothing else is cached outside memory.
+_throttles: dict[str, Any] = {
+    "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+    "LOCATION": str(VAR_DIR / "throttles"),
+    "OPTIONS": {"MAX_ENTRIES": 1000},
+}
+if CELERY_BROKER_URL.startswith(("redis://", "rediss://")):
+    _throttles = {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": CELERY_BROKER_URL,
+        "KEY_PREFIX": "epochcast-throttles",
+        # A Redis that hangs must not hang the API.
+        "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
+    }
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "throttles": _throttles,
+}
 
 # Files that browsers load -----------------------------------------------------------------------
 
@@ -266,8 +285,7 @@ REST_FRAMEWORK = {
     # Whose address counts when files are: behind our proxy the one it saw, else the peer's. What
     # a client writes into X-Forwarded-For itself never counts.
     "NUM_PROXIES": 1 if HTTPS else 0,
-    # Counted in the cache, which by default each web process has for itself.
-    "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.AnonRateThrottle"],
+    "DEFAULT_THROTTLE_CLASSES": ["predictions.throttling.SharedAnonThrottle"],
     "DEFAULT_THROTTLE_RATES": {"anon": f"{_api_requests}/minute"},
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }

@@ -10,11 +10,11 @@ from rest_framework.exceptions import NotFound, Throttled
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.throttling import AnonRateThrottle
 from rest_framework.views import APIView, exception_handler
 
 from predictions.problems import CONTENT_TYPE, problem_document
 from predictions.query import QueryError
+from predictions.throttling import SharedAnonThrottle
 
 
 def problem_handler(error: Exception, context: dict[str, Any]) -> Response | None:
@@ -58,7 +58,7 @@ class ProblemDetails:
     def throttled(self, request: Request, wait: float | None) -> None:
         """Say how many requests are answered; ``Retry-After`` says when the next one is."""
         raise Throttled(
-            wait, f"This address has sent too many requests: {AnonRateThrottle().rate} at most."
+            wait, f"This address has sent too many requests: {SharedAnonThrottle().rate} at most."
         )
 
 

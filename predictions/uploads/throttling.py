@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from rest_framework.request import Request
-from rest_framework.throttling import SimpleRateThrottle
 from rest_framework.views import APIView
 
+from predictions.throttling import SharedThrottle
 
-class UploadThrottle(SimpleRateThrottle):
-    """Counts files by the sender's address, signed in or not.
 
-    The counts lie in Django's cache, which by default each web process has for itself.
-    """
+class UploadThrottle(SharedThrottle):
+    """Counts files by the sender's address, signed in or not."""
 
     scope = "uploads"
     rate = "30/hour"

@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 
 from benchmarking.models import Machine, MeasurementRun
 from benchmarking.tests.factories import create_architecture, create_run, create_timings
+from predictions.throttling import COUNTS
 
 
 @pytest.fixture(autouse=True)
 def nobody_has_asked_yet():
-    """Throttles count in the cache, which tests share."""
-    cache.clear()
+    """Throttles count in a cache that tests share."""
+    caches[COUNTS].clear()
 
 
 @pytest.fixture

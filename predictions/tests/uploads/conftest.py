@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from benchmarking.onnx_import.reader import read_onnx
 from benchmarking.tests.onnx_import.graphs import small_network
 from benchmarking.tracing.fixture import format_traced_networks
+from predictions.throttling import COUNTS
 from predictions.uploads.models import OwnNetwork
 from predictions.uploads.services import upload_network
 
@@ -28,8 +29,8 @@ def trace_text() -> str:
 
 @pytest.fixture(autouse=True)
 def nobody_has_sent_anything_yet():
-    """Throttles count in the cache, which tests share."""
-    cache.clear()
+    """Throttles count in a cache that tests share."""
+    caches[COUNTS].clear()
 
 
 @pytest.fixture
