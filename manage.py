@@ -21,8 +21,10 @@ def main() -> None:
 def _run(arguments: list[str]) -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.core.management.base import CommandParser
     from django.db import Error
 
+    CommandParser.print_usage = _print_no_usage  # type: ignore[method-assign]
     try:
         execute_from_command_line(arguments)
     except ImproperlyConfigured as error:
@@ -38,6 +40,10 @@ def _run(arguments: list[str]) -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+
+
+def _print_no_usage(*_: object) -> None:
+    """What is wrong with a command line is said in one line; --help shows how it goes."""
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
-from predictions.display import format_exact_usd
-from predictions.forecast import Forecast
+from predictions.display import format_exact_usd, listed
 from predictions.form import OPTIMIZER_LABELS, PRECISION_LABELS, PRICE_LABELS
+from predictions.query import SPOT_INTERRUPTION_PERCENT
+from predictions.rows import Forecast
 
 STALE_AFTER_DAYS = 60
 
@@ -29,7 +30,7 @@ def make_assumptions(forecast: Forecast) -> list[str]:
         f"Optimizer {OPTIMIZER_LABELS[query.optimizer.value]}; {precision_text}; {loader}.",
         *_device_sentences(forecast),
         *_price_sentences(forecast),
-        "Left out: storage, data transfer, start-up, evaluation and checkpoints.",
+        *_totals_sentences(forecast),
     ]
 
 
@@ -82,6 +83,32 @@ def _price_sentences(forecast: Forecast) -> list[str]:
     shown = list(quoted.values())
     more = f"; and {len(shown) - 8} more" if len(shown) > 8 else ""
     return [f"Prices in US dollars for the whole machine: {'; '.join(shown[:8])}{more}."]
+
+
+def _totals_sentences(forecast: Forecast) -> list[str]:
+    """What the totals hold beyond the epochs, and what they leave out."""
+    query, sentences = forecast.query, []
+    extras = query.training().extras()
+    if extras:
+        sentences.append(f"Total time and cost include {listed(extras)}.")
+    if query.price == "spot":
+        sentences.append(
+            "How often a spot machine is taken away is nobody's promise: "
+            + (
+                "the overhead of interruptions is yours."
+                if query.interruption_overhead is not None
+                else f"{SPOT_INTERRUPTION_PERCENT:g} % is an assumption, for work done again and "
+                "new starts; set your own above."
+            )
+        )
+    left_out = ["data transfer", "evaluation", "checkpoints"]
+    if not query.start_minutes:
+        left_out.insert(0, "start-up")
+    if not query.storage_gib:
+        left_out.insert(0, "storage")
+    offered = [part for part in ("storage", "start-up") if part in left_out]
+    more = f" ({listed(offered)} can be added above)" if offered else ""
+    return [*sentences, f"Left out: {listed(left_out)}{more}."]
 
 
 def _distinct(values: Iterable[str]) -> list[str]:

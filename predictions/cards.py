@@ -14,9 +14,10 @@ from predictions.display import (
     format_duration_range,
     format_usd,
     format_usd_range,
+    listed,
     relative_error,
 )
-from predictions.forecast import Forecast, ForecastRow, Series
+from predictions.rows import Forecast, ForecastRow, Series
 
 MAX_NAMED_EQUALS = 2
 
@@ -93,18 +94,17 @@ def candidates_of(series: Series) -> list[Candidate]:
     retired = machine is not None and machine.availability == Machine.Availability.RETIRED
     dated = series.price is not None and series.price.first_day is not None
     return [
-        _candidate(row, series.label, may_win=not retired and series.is_safe(row), dated=dated)
+        _candidate(row, series, may_win=not retired and series.is_safe(row), dated=dated)
         for row in series.answered
     ]
 
 
-def _candidate(row: ForecastRow, place: str, may_win: bool, dated: bool) -> Candidate:
-    assert row.batch_size is not None and row.iteration_ms and row.total_seconds is not None
-    low = (row.iteration_ms_low or row.iteration_ms) / row.iteration_ms
-    high = (row.iteration_ms_high or row.iteration_ms) / row.iteration_ms
+def _candidate(row: ForecastRow, series: Series, may_win: bool, dated: bool) -> Candidate:
+    assert row.batch_size is not None and row.total_seconds is not None
+    low, high = series.total_interval(row)
     usd = row.total_cost_usd
     return Candidate(
-        place=place,
+        place=series.label,
         batch_size=row.batch_size,
         seconds=row.total_seconds,
         seconds_low=row.total_seconds * low,
@@ -145,9 +145,9 @@ def _remarks(series: Sequence[Series]) -> list[str]:
     undated = [one.label for one in series if one.price and one.price.first_day is None]
     remarks = []
     if retired:
-        remarks.append(f"{_listed(retired)} can no longer be rented and wins nothing.")
+        remarks.append(f"{listed(retired)} can no longer be rented and wins nothing.")
     if undated:
-        remarks.append(f"The price of {_listed(undated)} has no date and wins nothing.")
+        remarks.append(f"The price of {listed(undated)} has no date and wins nothing.")
     return remarks
 
 
@@ -245,7 +245,7 @@ def _within_error(equals: Sequence[str]) -> str:
     named = list(equals[:MAX_NAMED_EQUALS])
     if len(equals) > MAX_NAMED_EQUALS:
         named.append(f"{len(equals) - MAX_NAMED_EQUALS} more")
-    return f"Or {_listed(named)}: the same within the error."
+    return f"Or {listed(named)}: the same within the error."
 
 
 def _batch_reason(pick: Pick, series: Series) -> str:
@@ -305,9 +305,3 @@ def _trade_off_reason(winner: Candidate, fastest: Candidate, cheapest: Pick | No
     if winner.usd is not None and fastest.usd:
         text += f" for {100 * winner.usd / fastest.usd:.0f} % of its cost"
     return f"{text}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) <= 1:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"

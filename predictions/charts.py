@@ -16,8 +16,8 @@ from typing import Any
 from predictions.advice import Candidate
 from predictions.cards import Answer, Card
 from predictions.chart_layout import duration_axis, figure_layout, five_digits, log_axis, usd_axis
-from predictions.forecast import Forecast, ForecastRow, Series
 from predictions.row_texts import RowTexts
+from predictions.rows import Forecast, ForecastRow, Series
 
 SERIES_COLOURS = 8
 MAX_BANDS = 12
@@ -251,10 +251,9 @@ def _band_trace(series: Series, names: _Names, key: str) -> dict[str, Any]:
         if row.iteration_ms_low is not None and row.iteration_ms_high is not None
     ]
     sizes = [row.batch_size for row in rows]
-    low = [five_digits(getattr(row, key) * row.iteration_ms_low / row.iteration_ms) for row in rows]
-    high = [
-        five_digits(getattr(row, key) * row.iteration_ms_high / row.iteration_ms) for row in rows
-    ]
+    ends = [_interval(series, row, key) for row in rows]
+    low = [five_digits(getattr(row, key) * end[0]) for row, end in zip(rows, ends)]
+    high = [five_digits(getattr(row, key) * end[1]) for row, end in zip(rows, ends)]
     return {
         "type": "scatter",
         "mode": "lines",
@@ -266,6 +265,14 @@ def _band_trace(series: Series, names: _Names, key: str) -> dict[str, Any]:
         "fillcolor": f"@series-{name.colour}/0.13",
         "line": {"width": 0},
     }
+
+
+def _interval(series: Series, row: ForecastRow, key: str) -> tuple[float, float]:
+    """The ends of a figure's interval, as multiples of it."""
+    if key != "epoch_seconds":
+        return series.total_interval(row)
+    assert row.iteration_ms and row.iteration_ms_low and row.iteration_ms_high
+    return row.iteration_ms_low / row.iteration_ms, row.iteration_ms_high / row.iteration_ms
 
 
 def _line_traces(series: Series, names: _Names, key: str) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 
 # Steps that a duration may be rounded to, in seconds.
 _DURATION_STEPS = (
@@ -93,6 +94,13 @@ def format_exact_usd(usd: float | None) -> str:
     text = f"{usd:.6f}".rstrip("0")
     whole, _, cents = text.partition(".")
     return f"${int(whole):,}.{cents.ljust(2, '0')}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence lists them: ``a, b and c``."""
+    if len(names) <= 1:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _with_cents(amount: str) -> str:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from predictions.forecast import ROW_KEYS, Forecast, ForecastRow
+from predictions.rows import ROW_KEYS, Forecast, ForecastRow
 
 # A spreadsheet would run a cell that begins with one of these as a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")

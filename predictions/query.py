@@ -7,8 +7,6 @@ The command line, the page, the CSV, the JSON and the API all hand raw text to
 from __future__ import annotations
 
 import difflib
-import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,14 +15,28 @@ from urllib.parse import urlencode
 from benchmarking.batch_sizes import format_batch_sizes, parse_batch_sizes
 from benchmarking.image_sizes import usual_image_size
 from benchmarking.specs import Optimizer, Precision
-from benchmarking.suggestions import closest_names, quoted
+from benchmarking.suggestions import quoted
+from predictions.option_readers import (
+    DEFAULT_REGION,
+    did_you_mean,
+    number_above,
+    number_from,
+    one_of,
+    read_region,
+    whole_number,
+    write_number,
+)
+from predictions.totals import Training
 from predictions.uploads.tokens import OWN_PREFIX
 
 DEFAULT_PRECISION = "default"
 DEFAULT_EXAMPLES = 1_281_167
 DEFAULT_EPOCHS = 1
 DEFAULT_PRICE_KIND = "on-demand"
-DEFAULT_REGION = "us-east-1"
+# Nobody measured it: work since the last checkpoint is done again, and a machine starts anew.
+SPOT_INTERRUPTION_PERCENT = 10.0
+# What AWS asks for a GiB-month of general purpose volumes (gp3) in us-east-1.
+DEFAULT_STORAGE_USD_PER_GIB_MONTH = 0.08
 
 PRECISIONS = (DEFAULT_PRECISION, *(precision.value for precision in Precision))
 OPTIMIZERS = tuple(optimizer.value for optimizer in Optimizer)
@@ -82,7 +94,8 @@ class ForecastQuery:
     """One question: which CNNs, where, on how much data.
 
     ``batch_sizes`` is ``None`` for the usual ladder up to what fits; ``image_size`` is ``None``
-    for the usual size of each architecture; limits are ``None`` where there is none.
+    for the usual size of each architecture; ``interruption_overhead``, in percent, is ``None`` for
+    the usual one of the price kind; limits are ``None`` where there is none.
     """
 
     architectures: tuple[str, ...]
@@ -97,6 +110,10 @@ class ForecastQuery:
     region: str = DEFAULT_REGION
     optimizer: Optimizer = Optimizer.SGD
     loader_images_per_second: float | None = None
+    interruption_overhead: float | None = None
+    start_minutes: float = 0.0
+    storage_gib: float = 0.0
+    storage_usd_per_gib_month: float = DEFAULT_STORAGE_USD_PER_GIB_MONTH
     max_usd: float | None = None
     max_hours: float | None = None
     max_memory_gib: float | None = None
@@ -106,6 +123,23 @@ class ForecastQuery:
         if self.image_size is not None:
             return self.image_size
         return usual_image_size(architecture, traced_sizes)
+
+    def training(self) -> Training:
+        """What a training takes beyond its iterations."""
+        return Training(
+            epochs=self.epochs,
+            interruption_percent=self.interruption_percent,
+            start_minutes=self.start_minutes,
+            storage_gib=self.storage_gib,
+            storage_usd_per_gib_month=self.storage_usd_per_gib_month,
+        )
+
+    @property
+    def interruption_percent(self) -> float:
+        """The overhead of interruptions that is asked for, else what is usual for the price."""
+        if self.interruption_overhead is not None:
+            return self.interruption_overhead
+        return SPOT_INTERRUPTION_PERCENT if self.price == "spot" else 0.0
 
     def parameters(self) -> list[tuple[str, str]]:
         """Names and values of the query string, in one fixed order, defaults left out."""
@@ -134,6 +168,7 @@ class ForecastQuery:
             value = getattr(self, option.name)
             values[option.name] = list(value) if isinstance(value, tuple) else value
         values["optimizer"] = self.optimizer.value
+        values["interruption_overhead"] = self.interruption_percent
         return values
 
 
@@ -182,12 +217,6 @@ def parse_query(parameters: Mapping[str, Sequence[str]], choices: Choices) -> Fo
     if errors:
         raise QueryError(errors)
     return ForecastQuery(**values)
-
-
-def did_you_mean(text: str, known: Iterable[str]) -> str:
-    """``" Did you mean a or b?"`` for the known names closest to ``text``, or nothing."""
-    close = closest_names(text, known, most=3)
-    return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def _given_texts(
@@ -302,85 +331,48 @@ def _check_row_count(values: Mapping[str, Any], errors: dict[str, str]) -> None:
         )
 
 
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:[, _'][0-9]{3}){1,4}", re.ASCII)
-_DECIMAL_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
-
-
-def _whole_number(name: str, maximum: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        number = int(re.sub(r"[, _']", "", text)) if _WHOLE_NUMBER.fullmatch(text) else 0
-        if not 1 <= number <= maximum:
-            raise ValueError(
-                f"{name.capitalize()} must be a whole number from 1 to {maximum:,} "
-                f"(got {quoted(text)})."
-            )
-        return number
-
-    return read
-
-
-def _positive_number(name: str, unit: str, maximum: float) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        number = float(text) if _DECIMAL_NUMBER.fullmatch(text) else math.nan
-        if not 0 < number <= maximum:
-            raise ValueError(
-                f"{name} must be a number of {unit} above 0 and at most {maximum:,.0f} "
-                f"(got {quoted(text)})."
-            )
-        return number
-
-    return read
-
-
-def _one_of(name: str, allowed: Sequence[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(
-                f"Unknown {name} {quoted(text)}: it is one of {', '.join(allowed)}."
-                f"{did_you_mean(text, allowed)}"
-            )
-        return text
-
-    return read
-
-
 def _read_optimizer(text: str) -> Optimizer:
-    return Optimizer(_one_of("optimizer", OPTIMIZERS)(text))
-
-
-def _read_region(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9 ()/_-]{1,40}", text, re.ASCII):
-        raise ValueError(f"{quoted(text)} is not the name of a region, as in {DEFAULT_REGION}.")
-    return text
+    return Optimizer(one_of("optimizer", OPTIMIZERS)(text))
 
 
 def _read_batch_sizes(text: str) -> tuple[int, ...]:
     return parse_batch_sizes(text, largest=MAX_BATCH_SIZE, most=MAX_BATCH_SIZES)
 
 
-def _write_number(number: float) -> str:
-    return repr(int(number)) if number == int(number) else repr(number)
-
-
 SINGLE_OPTIONS = (
     _Option("batch_sizes", None, _read_batch_sizes, format_batch_sizes, joins_repeats=True),
-    _Option("examples", DEFAULT_EXAMPLES, _whole_number("examples", MAX_EXAMPLES)),
-    _Option("epochs", DEFAULT_EPOCHS, _whole_number("epochs", MAX_EPOCHS)),
-    _Option("precision", DEFAULT_PRECISION, _one_of("precision", PRECISIONS)),
-    _Option("image_size", None, _whole_number("image size", MAX_IMAGE_SIZE)),
-    _Option("price", DEFAULT_PRICE_KIND, _one_of("price kind", PRICE_KINDS)),
-    _Option("region", DEFAULT_REGION, _read_region),
+    _Option("examples", DEFAULT_EXAMPLES, whole_number("examples", MAX_EXAMPLES)),
+    _Option("epochs", DEFAULT_EPOCHS, whole_number("epochs", MAX_EPOCHS)),
+    _Option("precision", DEFAULT_PRECISION, one_of("precision", PRECISIONS)),
+    _Option("image_size", None, whole_number("image size", MAX_IMAGE_SIZE)),
+    _Option("price", DEFAULT_PRICE_KIND, one_of("price kind", PRICE_KINDS)),
+    _Option("region", DEFAULT_REGION, read_region),
     _Option("optimizer", Optimizer.SGD, _read_optimizer),
     _Option(
         "loader_images_per_second",
         None,
-        _positive_number("The input pipeline's rate", "images per second", 10_000_000),
-        _write_number,
+        # Below a picture in a quarter of an hour it is a slip of the pen.
+        number_from("The input pipeline's rate", "images per second", 0.001, 10_000_000),
+        write_number,
     ),
-    _Option("max_usd", None, _positive_number("The cost limit", "US dollars", 1e9), _write_number),
-    _Option("max_hours", None, _positive_number("The time limit", "hours", 1e7), _write_number),
     _Option(
-        "max_memory_gib", None, _positive_number("The memory limit", "GiB", 100_000), _write_number
+        "interruption_overhead",
+        None,
+        number_from("The overhead of interruptions", "percent", 0, 1_000),
+        write_number,
     ),
+    _Option(
+        "start_minutes", 0.0, number_from("The time to start", "minutes", 0, 1_440), write_number
+    ),
+    _Option("storage_gib", 0.0, number_from("Storage", "GiB", 0, 1_000_000), write_number),
+    _Option(
+        "storage_usd_per_gib_month",
+        DEFAULT_STORAGE_USD_PER_GIB_MONTH,
+        number_from("The price of storage", "US dollars per GiB-month", 0, 1_000),
+        write_number,
+    ),
+    _Option("max_usd", None, number_above("The cost limit", "US dollars", 1e9), write_number),
+    _Option("max_hours", None, number_above("The time limit", "hours", 1e7), write_number),
+    _Option("max_memory_gib", None, number_above("The memory limit", "GiB", 100_000), write_number),
 )
 OPTION_NAMES = ("architecture", "machine", "device", *(option.name for option in SINGLE_OPTIONS))

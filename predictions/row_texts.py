@@ -15,7 +15,7 @@ from predictions.display import (
     format_usd_range,
     relative_error,
 )
-from predictions.forecast import ForecastRow, Series
+from predictions.rows import ForecastRow, Series
 
 FITS_WORDS = {"yes": "fits", "no": "does not fit", "unknown": "fit unknown"}
 
@@ -36,14 +36,18 @@ class RowTexts:
     fits: str
 
 
-def texts_of(row: ForecastRow) -> RowTexts:
-    """Put one row into words; it must hold a time."""
+def texts_of(row: ForecastRow, series: Series) -> RowTexts:
+    """Put one row of a series into words; it must hold a time."""
     assert row.iteration_ms
     low_ms = row.iteration_ms_low if row.iteration_ms_low is not None else row.iteration_ms
     high_ms = row.iteration_ms_high if row.iteration_ms_high is not None else row.iteration_ms
     low, high = low_ms / row.iteration_ms, high_ms / row.iteration_ms
+    total_low, total_high = series.total_interval(row)
     error = relative_error(row.iteration_ms, row.iteration_ms_low, row.iteration_ms_high)
     epoch, cost = row.epoch_seconds or 0.0, row.total_cost_usd
+    cost_range = (
+        "" if cost is None else format_usd_range(cost * total_low, cost * total_high, error)
+    )
     return RowTexts(
         iteration=format_number(row.iteration_ms, error),
         iteration_range=format_number_range(low_ms, high_ms, error),
@@ -52,7 +56,7 @@ def texts_of(row: ForecastRow) -> RowTexts:
         epoch_range=format_duration_range(epoch * low, epoch * high, error),
         total=format_duration(row.total_seconds, error),
         cost=format_usd(cost, error),
-        cost_range="" if cost is None else format_usd_range(cost * low, cost * high, error),
+        cost_range=cost_range,
         memory=format_gib(row.memory_mib),
         fits=FITS_WORDS[row.fits],
     )
@@ -60,4 +64,4 @@ def texts_of(row: ForecastRow) -> RowTexts:
 
 def texts_of_series(series: Iterable[Series]) -> list[list[RowTexts]]:
     """The texts of the answered rows of each series, in their order."""
-    return [[texts_of(row) for row in one.answered] for one in series]
+    return [[texts_of(row, one) for row in one.answered] for one in series]

@@ -15,8 +15,8 @@ from django.utils.safestring import SafeString, mark_safe
 
 from predictions.cards import Answer
 from predictions.display import format_gib
-from predictions.forecast import ForecastRow, Series
 from predictions.row_texts import RowTexts
+from predictions.rows import ForecastRow, Series
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from predictions.display import (
     format_usd,
     relative_error,
 )
-from predictions.forecast import Forecast, ForecastRow, Series
 from predictions.query import ForecastQuery
+from predictions.rows import Forecast, ForecastRow, Series
 
 WIDTH = 100
 _GAP = "  "

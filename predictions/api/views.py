@@ -66,6 +66,16 @@ FORECAST_PARAMETERS = [
     OpenApiParameter("region", str, description="Region whose prices count."),
     OpenApiParameter("optimizer", str, enum=OPTIMIZERS),
     OpenApiParameter("loader_images_per_second", float, description="Input pipeline's rate."),
+    OpenApiParameter(
+        "interruption_overhead",
+        float,
+        description="Percent more time for interruptions; unset: 10 on spot, 0 on demand.",
+    ),
+    OpenApiParameter("start_minutes", float, description="Time to start a machine; unset: 0."),
+    OpenApiParameter("storage_gib", float, description="Storage while training; unset: 0."),
+    OpenApiParameter(
+        "storage_usd_per_gib_month", float, description="Price of that storage; unset: 0.08."
+    ),
     OpenApiParameter("max_usd", float, description="Leave out what costs more in total."),
     OpenApiParameter("max_hours", float, description="Leave out what takes longer in total."),
     OpenApiParameter("max_memory_gib", float, description="Leave out what needs more memory."),

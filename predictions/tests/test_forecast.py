@@ -11,13 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from benchmarking.models import Architecture, Price
 from benchmarking.tests.factories import create_price
 from predictions import curves
-from predictions.forecast import (
-    ROW_KEYS,
-    ForecastRow,
-    load_choices,
-    make_forecast,
-)
+from predictions.forecast import load_choices, make_forecast
 from predictions.query import BATCH_SIZE_LADDER, ForecastQuery, QueryError
+from predictions.rows import ROW_KEYS, ForecastRow
 from predictions.tests.fakes import fake_curve
 
 KEYS_OF_THE_DESIGN = """

@@ -82,6 +82,21 @@ class TestDefaults:
         query = parse_query({"architecture": ["resnet50"], "device": ["t4"]}, CHOICES)
         assert (query.machines, query.devices) == ((), ("t4",))
 
+    @pytest.mark.parametrize(
+        ("parameters", "percent"),
+        [
+            ({}, 0.0),
+            ({"price": ["spot"]}, 10.0),
+            ({"price": ["spot"], "interruption_overhead": ["0"]}, 0.0),
+            ({"interruption_overhead": ["2.5"]}, 2.5),
+        ],
+    )
+    def test_interruptions_are_counted_on_spot_unless_told_otherwise(self, parameters, percent):
+        query = parse_query(MINIMAL | parameters, CHOICES)
+        assert query.interruption_percent == percent
+        assert query.training().interruption_percent == percent
+        assert query.to_json()["interruption_overhead"] == percent
+
     def test_the_json_form_holds_every_name_of_the_query_string(self):
         assert parse_query(MINIMAL | {"batch_sizes": ["8,1-2"]}, CHOICES).to_json() == {
             "architecture": ["resnet50"],
@@ -96,6 +111,10 @@ class TestDefaults:
             "region": "us-east-1",
             "optimizer": "sgd",
             "loader_images_per_second": None,
+            "interruption_overhead": 0.0,
+            "start_minutes": 0.0,
+            "storage_gib": 0.0,
+            "storage_usd_per_gib_month": 0.08,
             "max_usd": None,
             "max_hours": None,
             "max_memory_gib": None,
@@ -189,12 +208,30 @@ class TestRefusing:
             "epochs": f"Epochs must be a whole number from 1 to 100,000 (got '{text}')."
         }
 
-    @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e99", "fast"])
+    @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e99", "1e-99", "0.0009", "fast"])
     def test_absurd_pipeline_rates(self, text):
         assert refused(loader_images_per_second=[text]) == {
             "loader_images_per_second": "The input pipeline's rate must be a number of images per "
-            f"second above 0 and at most 10,000,000 (got '{text}')."
+            f"second from 0.001 to 10,000,000 (got '{text}')."
         }
+
+    @pytest.mark.parametrize(
+        ("name", "sentence"),
+        [
+            ("interruption_overhead", "The overhead of interruptions must be a number of percent"),
+            ("start_minutes", "The time to start must be a number of minutes"),
+            ("storage_gib", "Storage must be a number of GiB"),
+            (
+                "storage_usd_per_gib_month",
+                "The price of storage must be a number of US dollars per GiB-month",
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("text", ["-1", "nan", "inf", "1e99", "much", "1e", "10 %", "9" * 400])
+    def test_absurd_extras(self, name, sentence, text):
+        (said,) = refused(**{name: [text]}).values()
+        assert said.startswith(f"{sentence} from 0 to ")
+        assert len(said) < 250
 
     @pytest.mark.parametrize("name", ["max_usd", "max_hours", "max_memory_gib"])
     def test_limits_must_be_positive(self, name):
@@ -286,6 +323,10 @@ def subsets(names):
     return st.lists(st.sampled_from(names), min_size=1, unique=True).map(tuple)
 
 
+def amounts(most):
+    return st.floats(0, most).map(lambda amount: round(amount, 9))
+
+
 queries = st.builds(
     ForecastQuery,
     architectures=subsets(("resnet50", "resnet18", "inception_v3")),
@@ -305,6 +346,10 @@ queries = st.builds(
     region=st.sampled_from(CHOICES.regions),
     optimizer=st.sampled_from(Optimizer),
     loader_images_per_second=st.one_of(st.none(), st.integers(1, 10**6).map(float)),
+    interruption_overhead=st.one_of(st.none(), amounts(1000)),
+    start_minutes=amounts(1440),
+    storage_gib=amounts(1e6),
+    storage_usd_per_gib_month=amounts(1000),
     max_usd=st.one_of(st.none(), st.decimals(1, 10**6, places=2).map(float)),
     max_hours=st.one_of(st.none(), st.floats(0.001, 1e6).map(lambda x: round(x, 6))),
     max_memory_gib=st.one_of(st.none(), st.integers(1, 1000).map(float)),

@@ -14,12 +14,13 @@ from predictions.assumptions import make_assumptions, stale_price_sentence
 from predictions.cards import make_answers
 from predictions.charts import make_charts, make_hover_texts, make_legend
 from predictions.exports import to_csv_text, to_json_text
-from predictions.forecast import Forecast, load_choices, make_forecast
+from predictions.forecast import load_choices, make_forecast
 from predictions.form import example_parameters, make_form
 from predictions.page_cache import kept_for_visitors
 from predictions.problems import problem_response
 from predictions.query import Choices, ForecastQuery, QueryError, parse_query
 from predictions.row_texts import texts_of_series
+from predictions.rows import Forecast
 from predictions.tables import make_best_rows
 
 

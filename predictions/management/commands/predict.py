@@ -51,6 +51,11 @@ class Command(BaseCommand):
             "region": "region whose prices count (default: us-east-1)",
             "optimizer": f"{' or '.join(OPTIMIZERS)} (default: sgd)",
             "loader_images_per_second": "rate of the input pipeline (default: no bound)",
+            "interruption_overhead": "percent more time for interruptions "
+            "(default: 10 with --price spot, else 0)",
+            "start_minutes": "minutes to start a machine, part of the totals (default: 0)",
+            "storage_gib": "storage while training, part of the cost (default: 0)",
+            "storage_usd_per_gib_month": "price of that storage (default: 0.08)",
             "max_usd": "leave out what costs more in total",
             "max_hours": "leave out what takes longer in total",
             "max_memory_gib": "leave out what needs more memory",

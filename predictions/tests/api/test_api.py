@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from predictions.forecast import ROW_KEYS
+from predictions.rows import ROW_KEYS
 
 
 @pytest.fixture

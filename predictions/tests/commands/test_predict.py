@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
 from predictions import forecast as forecast_module
-from predictions.forecast import ROW_KEYS
+from predictions.rows import ROW_KEYS
 
 
 def predict(*arguments: str) -> str:

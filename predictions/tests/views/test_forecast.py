@@ -12,9 +12,10 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from benchmarking.models import Architecture
+from benchmarking.models import Architecture, Price
+from benchmarking.tests.factories import create_price
 from predictions.display import format_gib
-from predictions.forecast import ROW_KEYS
+from predictions.rows import ROW_KEYS
 
 COMPARISON = (
     "architecture=resnet50&architecture=mobilenet_v2&machine=reference-cpu"
@@ -69,6 +70,39 @@ class TestSameRowsEverywhere:
                     assert float(line[key]) == value
                 else:
                     assert line[key] == value
+
+    def test_extras_are_the_same_everywhere_and_every_row_says_so(self, page, catalogue):
+        create_price(machine=catalogue["aws-g4dn.xlarge"], kind=Price.Kind.SPOT, usd_per_hour="0.2")
+        query = (
+            "architecture=resnet50&machine=aws-g4dn.xlarge&batch_sizes=8,32&epochs=9&price=spot"
+            "&interruption_overhead=25&start_minutes=6&storage_gib=730"
+            "&storage_usd_per_gib_month=0.1"
+        )
+        from_json = page(query, "/forecast.json").json()
+        out = io.StringIO()
+        call_command(
+            "predict", "resnet50", "--machine", "aws-g4dn.xlarge", "--batch-sizes", "8,32",
+            "--epochs", "9", "--price", "spot", "--interruption-overhead", "25",
+            "--start-minutes", "6", "--storage-gib", "730", "--storage-usd-per-gib-month", "0.1",
+            "--format", "json", stdout=out,
+        )  # fmt: skip
+        assert from_json == page(query, "/api/v1/predictions/").json()
+        assert from_json == json.loads(out.getvalue())
+        lines = list(csv.DictReader(io.StringIO(text_of(page(query, "/forecast.csv")))))
+        note = (
+            "Totals include 25 % more time for interruptions, 6 min to start the machine, "
+            "730 GiB of storage at $0.1 per GiB-month"
+        )
+        for row, line in zip(from_json["rows"], lines, strict=True):
+            assert list(row) == list(ROW_KEYS)
+            seconds = 9 * row["epoch_seconds"] * 1.25 + 360
+            assert row["total_seconds"] == pytest.approx(seconds)
+            assert row["total_cost_usd"] == pytest.approx(seconds / 3600 * (0.2 + 0.1))
+            assert row["note"] == note == line["note"]
+            assert float(line["total_cost_usd"]) == row["total_cost_usd"]
+        assert from_json["query"]["interruption_overhead"] == 25
+        (answer,) = page(query, "/api/v1/advice/").json()["answers"]
+        assert answer["cheapest"]["row"] == from_json["rows"][1]
 
     def test_the_page_without_javascript_holds_the_numbers_of_the_json(self, page):
         rows = page(COMPARISON, "/forecast.json").json()["rows"]
@@ -139,7 +173,24 @@ class TestPage:
         assert "aws-p4d.24xlarge uses 1 of 8 GPUs; you pay for all 8." in text
         assert "Optimizer AdamW; TF32; every batch is already on the device." in text
         assert "aws-p4d.24xlarge $21.957642/h on demand in us-east-1 (2026-01-01)" in text
-        assert "Left out: storage, data transfer, start-up" in text
+        assert (
+            "Left out: storage, start-up, data transfer, evaluation and checkpoints "
+            "(storage and start-up can be added above)." in text
+        )
+
+    def test_spot_says_what_it_assumes_of_interruptions(self, page, catalogue):
+        create_price(machine=catalogue["aws-g4dn.xlarge"], kind=Price.Kind.SPOT, usd_per_hour="0.2")
+        query = "architecture=resnet50&machine=aws-g4dn.xlarge&price=spot"
+        text = text_of(page(query))
+        assert "Total time and cost include 10 % more time for interruptions." in text
+        assert "10 % is an assumption, for work done again and new starts" in text
+        text = text_of(page(f"{query}&interruption_overhead=30&storage_gib=100&start_minutes=4"))
+        assert (
+            "Total time and cost include 30 % more time for interruptions, 4 min to start the "
+            "machine and 100 GiB of storage at $0.08 per GiB-month." in text
+        )
+        assert "the overhead of interruptions is yours." in text
+        assert "Left out: data transfer, evaluation and checkpoints." in text
 
     def test_old_prices_are_said_to_be_old(self, page, time_machine_at_november):
         text = text_of(page("architecture=resnet50&machine=aws-g4dn.xlarge"))
@@ -204,6 +255,16 @@ BAD_QUERIES = [
     ("examples=99999999999", "examples", "Examples must be a whole number"),
     ("epochs=0", "epochs", "Epochs must be a whole number from 1 to 100,000"),
     ("max_usd=nan", "max_usd", "above 0"),
+    ("max_hours=-1", "max_hours", "above 0"),
+    ("max_memory_gib=much", "max_memory_gib", "above 0"),
+    ("loader_images_per_second=1e-99", "loader_images_per_second", "from 0.001 to 10,000,000"),
+    ("interruption_overhead=-1", "interruption_overhead", "percent from 0 to 1,000"),
+    ("start_minutes=soon", "start_minutes", "minutes from 0 to 1,440"),
+    ("storage_gib=1e9", "storage_gib", "GiB from 0 to 1,000,000"),
+    ("storage_usd_per_gib_month=nan", "storage_usd_per_gib_month", "per GiB-month from 0 to"),
+    ("price=sport", "price", "Did you mean spot?"),
+    ("optimizer=adam", "optimizer", "Did you mean adamw?"),
+    ("device=t44", "device", "Did you mean t4?"),
     ("image_size=300", "image_size", "No layers are known at 300 px."),
     ("region=atlantis", "region", "No price is known for region 'atlantis'."),
     ("epochs=1&epochs=2", "epochs", "Give epochs once"),
