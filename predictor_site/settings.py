@@ -11,6 +11,7 @@ from typing import Any
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.management.utils import get_random_secret_key
 
+from predictor_site import cloud_environment
 from predictor_site.environment import Environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -114,6 +115,28 @@ METRICS_TOKEN = environment.secret("METRICS_TOKEN")
 # What keys of benchmark hosts are encrypted with: the first encrypts, all decrypt. Where none is
 # given, the first use makes one for this installation.
 JOB_SECRET_KEYS = environment.encryption_keys("JOB_SECRET_KEYS")
+
+# Machines that are launched on EC2; docs/operations.md says how to set an account up for it.
+EC2_REGIONS = cloud_environment.regions(environment, "EC2_REGIONS")
+EC2_IMAGE = cloud_environment.image_ids(environment, "EC2_IMAGE")
+# Where no image is named: AWS's own with the NVIDIA driver and PyTorch.
+EC2_IMAGE_PARAMETER = cloud_environment.parameter_path(
+    environment,
+    "EC2_IMAGE_PARAMETER",
+    "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.9-ubuntu-24.04"
+    "/latest/ami-id",
+)
+EC2_USER = cloud_environment.user_name(environment, "EC2_USER", "ubuntu")
+EC2_PYTHON = environment.text("EC2_PYTHON", "/opt/pytorch/bin/python")
+EC2_SUBNETS = cloud_environment.subnet_ids(environment, "EC2_SUBNETS")
+EC2_WORKER_CIDR = cloud_environment.worker_network(environment, "EC2_WORKER_CIDR")
+EC2_SSH_PORT = environment.integer("EC2_SSH_PORT", default=22, minimum=1, maximum=65535)
+EC2_CONSISTENCY_SECONDS = environment.integer(
+    "EC2_CONSISTENCY_SECONDS", default=120, minimum=0, maximum=3600
+)
+EC2_ENDPOINT_URL = cloud_environment.endpoint(environment, "EC2_ENDPOINT_URL")
+# Whose instances ours are: nothing with another name in its tags is ever touched.
+DEPLOYMENT = cloud_environment.deployment_name(environment, "DEPLOYMENT")
 
 # Database ---------------------------------------------------------------------------------------
 
