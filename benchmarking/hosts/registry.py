@@ -20,6 +20,11 @@ def host_of(job: BenchmarkJob) -> Host:
     """The host that the job asks for; raises ``UnknownHostError`` if there is none of the kind."""
     if job.host_kind == BenchmarkJob.HostKind.LOCAL:
         return local_host()
+    if job.host_kind == BenchmarkJob.HostKind.EC2:
+        # Web processes, which import this module too, have no use for boto3.
+        from benchmarking.hosts.ec2.host import Ec2Host
+
+        return Ec2Host(job)
     raise UnknownHostError(f"this installation cannot run jobs on {job.host_kind}")
 
 
