@@ -355,6 +355,8 @@ LOGGING = {
     "loggers": {
         # Kombu warns that filesystem:// names no host, which it cannot.
         "kombu.connection": {"level": "ERROR"},
+        # What it says when nobody answers, with tracebacks, our own errors say in a line.
+        "paramiko": {"level": "CRITICAL"},
         # Django's own console handler would write each line a second time.
         "django": {"handlers": [], "propagate": True},
         **{

@@ -34,13 +34,15 @@ class ProcessReport:
     """The state of a probe; ``exit_code`` is ``None`` where it ended without leaving one.
 
     ``errors`` is the end of what it wrote to its standard error; ``is_interrupted`` says that
-    the cloud takes the machine away (a spot notice) and the probe was told to end.
+    the cloud takes the machine away (a spot notice) and the probe was told to end;
+    ``is_disk_full`` that it ended badly on a disk without room for what it printed.
     """
 
     status: ProcessStatus
     exit_code: int | None = None
     errors: str = ""
     is_interrupted: bool = False
+    is_disk_full: bool = False
 
 
 class HostFault(StrEnum):

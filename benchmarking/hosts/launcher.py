@@ -98,9 +98,10 @@ class Look:
         return identity if identity is not None and self._is_alive(identity) else None
 
     def may_release(self) -> bool:
-        """Whether nothing runs, and nothing can be started any more: a process file is there."""
+        """Whether nothing runs or can be started, after a try to make the process file."""
         if self.process_age_seconds is None:
-            return False
+            # It cannot be made, and without it no launcher goes on.
+            return True
         if not self.process.strip():
             return self.process_age_seconds > _SHELL_START_SECONDS
         return self.report().status is not ProcessStatus.RUNNING

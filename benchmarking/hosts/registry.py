@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from benchmarking.hosts.base import PROBE_FILE, Host
+from benchmarking.hosts.base import PROBE_FILE, Host, HostFault, HostFaultError
 from benchmarking.hosts.local import LocalHost
-from benchmarking.models import BenchmarkJob
+from benchmarking.jobs.secrets import SecretUnreadableError, decrypt_key
+from benchmarking.models import BenchmarkJob, RemoteHost
+
+if TYPE_CHECKING:
+    from benchmarking.hosts.ssh import SshHost
 
 
 class UnknownHostError(ValueError):
@@ -20,6 +25,8 @@ def host_of(job: BenchmarkJob) -> Host:
     """The host that the job asks for; raises ``UnknownHostError`` if there is none of the kind."""
     if job.host_kind == BenchmarkJob.HostKind.LOCAL:
         return local_host()
+    if job.host_kind == BenchmarkJob.HostKind.SSH and job.remote_host is not None:
+        return ssh_host(job.remote_host)
     if job.host_kind == BenchmarkJob.HostKind.EC2:
         # Web processes, which import this module too, have no use for boto3.
         from benchmarking.hosts.ec2.host import Ec2Host
@@ -32,6 +39,32 @@ def local_host() -> LocalHost:
     """This computer, with the interpreter that has torch."""
     return LocalHost(
         runs_folder=Path(settings.VAR_DIR) / "runs", command=(benchmark_python(), PROBE_FILE)
+    )
+
+
+def ssh_host(remote_host: RemoteHost) -> SshHost:
+    """The computer that ``remote_host`` describes, with its login key decrypted just now.
+
+    Raises ``HostFaultError`` if this process has not the key that it is encrypted with.
+    """
+    # Loads paramiko, for which web processes have no use either.
+    from benchmarking.hosts.ssh import SshHost, SshTarget
+
+    try:
+        login_key = decrypt_key(remote_host.login_key).decode()
+    except SecretUnreadableError as error:
+        raise HostFaultError(
+            HostFault.CONFIGURATION, f"the login key of {remote_host.name}: {error}"
+        ) from None
+    return SshHost(
+        SshTarget(
+            address=remote_host.address,
+            port=remote_host.port,
+            user=remote_host.user,
+            login_private_key=login_key,
+            host_public_key=remote_host.host_public_key,
+            python=remote_host.python,
+        )
     )
 
 
