@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView, exception_handler
 
-from predictions.problems import CONTENT_TYPE, problem_document
+from predictions.problems import CONTENT_TYPE, NO_SUCH_ENDPOINT, problem_document
 from predictions.query import QueryError
 from predictions.throttling import SharedAnonThrottle
 
@@ -71,4 +71,4 @@ class NoSuchEndpoint(ProblemDetails, APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Refuse whatever the method."""
         super().initial(request, *args, **kwargs)
-        raise NotFound("There is no such endpoint; /api/docs/ lists them all.")
+        raise NotFound(NO_SUCH_ENDPOINT)

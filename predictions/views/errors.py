@@ -1,33 +1,40 @@
-"""Pages for what went wrong; they need no database, for it may be what is broken."""
+"""Answers for what went wrong: a page for people, a problem document for programs."""
 
 from __future__ import annotations
 
-import logging
+import sys
 import uuid
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.log import log_response
 
-logger = logging.getLogger(__name__)
+from predictions.problems import NO_SUCH_ENDPOINT, asks_for_documents, problem_of_status
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400: the request itself cannot be read."""
-    context = {
-        "title": "That request cannot be read",
-        "text": "It holds too many values, or characters that no address may hold.",
-    }
+    text = "It holds too many values, or characters that no address may hold."
+    if asks_for_documents(request):
+        return problem_of_status(400, f"The request cannot be read. {text}")
+    context = {"title": "That request cannot be read", "text": text}
     return render(request, "error.html", context, status=400)
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403: only staff may see it."""
-    context = {"title": "Not for this account", "text": "This page is for the site's operators."}
+    text = "This page is for the site's operators."
+    if asks_for_documents(request):
+        return problem_of_status(403, text)
+    context = {"title": "Not for this account", "text": text}
     return render(request, "error.html", context, status=403)
 
 
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404: no such page; an exception with a title and a text of its own says it better."""
+    if asks_for_documents(request):
+        return problem_of_status(404, NO_SUCH_ENDPOINT)
     context = {
         "title": getattr(exception, "title", "No such page"),
         "text": getattr(
@@ -40,12 +47,26 @@ def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500: our fault; the id stands in the log beside the traceback."""
+    """500: our fault; the id stands in the log, in the line above the traceback."""
     error_id = uuid.uuid4().hex[:12]
-    logger.error("error page %s for %s", error_id, request.path)
-    context = {
-        "title": "Something broke on our side",
-        "text": "The error is in the log. Try again; if it stays, tell the operator this id.",
-        "error_id": error_id,
-    }
-    return render(request, "error.html", context, status=500)
+    response = _server_error(request, error_id)
+    # Django logs a response once: without this its own line would have no id.
+    log_response(
+        "Internal Server Error, id %s: %s",
+        error_id,
+        request.path,
+        response=response,
+        request=request,
+        exception=sys.exc_info()[1],
+    )
+    return response
+
+
+def _server_error(request: HttpRequest, error_id: str) -> HttpResponse:
+    title = "Something broke on our side"
+    text = "The error is in the log. Try again; if it stays, tell the operator this id:"
+    if asks_for_documents(request):
+        return problem_of_status(500, f"{title}. {text} {error_id}", error_id=error_id)
+    context = {"title": title, "text": text, "error_id": error_id}
+    # Without the request: who is signed in stands in the database, which may be what is broken.
+    return HttpResponse(render_to_string("error.html", context), status=500)
