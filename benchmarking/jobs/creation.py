@@ -91,7 +91,7 @@ def create_job(
         host_kind=host_kind,
         remote_host=remote_host,
         price_kind=price_kind,
-        maximum_usd=quote.maximum_usd,
+        maximum_usd=(maximum_usd or quote.maximum_usd) if quote.maximum_usd else None,
         engine=stack.engine.value,
         due_at=due_at or now,
         # Its turn may be long in coming; measuring then gets a deadline of its own.
@@ -175,5 +175,5 @@ def _queued_message(job: BenchmarkJob, plan: MeasurementPlan, quote: JobQuote) -
     if left_out := len(plan.work) - job.planned_count:
         parts.append(f"{left_out} are being measured by other jobs.")
     if quote.maximum_usd is not None:
-        parts.append(f"It costs at most {quote.maximum_usd:.2f} USD.")
+        parts.append(f"It costs at most {job.maximum_usd:.2f} USD.")
     return " ".join(parts)

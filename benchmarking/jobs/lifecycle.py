@@ -17,6 +17,8 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from benchmarking.jobs.claims import release_claims
+from benchmarking.jobs.deadlines import state_deadline
 from benchmarking.models import BenchmarkJob, JobEvent
 
 State = BenchmarkJob.State
@@ -209,7 +211,7 @@ def job_transition(
     lease_token
         If given, the job's lease must still be this one.
     changes
-        Further columns to set along with the state.
+        Further columns to set along with the state; its deadline is set unless it is among them.
 
     Returns
     -------
@@ -222,7 +224,13 @@ def job_transition(
     """
     _check_transition(job, to, reason)
     now = timezone.now()
-    values: dict[str, Any] = {"state": to, "step_failures": 0, "due_at": now, **(changes or {})}
+    values: dict[str, Any] = {
+        "state": to,
+        "step_failures": 0,
+        "due_at": now,
+        "state_deadline": state_deadline(job, to, now),
+        **(changes or {}),
+    }
     if reason is not None:
         values["reason"] = reason.value
     if to in BenchmarkJob.FINAL_STATES:
@@ -235,6 +243,8 @@ def job_transition(
         if rows.update(**values) != 1:
             return False
         write_event(job, old_state=old_state, new_state=to, reason=reason, message=message, at=now)
+        if to in BenchmarkJob.FINAL_STATES:
+            release_claims(job)
     for name, value in values.items():
         setattr(job, name, value)
     return True

@@ -163,7 +163,8 @@ def test_local_jobs_take_turns(machine: Machine, host: FakeHost, clock: Travel) 
 def test_of_two_jobs_whose_turn_comes_at_once_one_waits(
     machine: Machine, host: FakeHost, clock: Travel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = new_job(machine), new_job(machine)
+    first = new_job(machine)
+    second = factories.create_job(machine=machine, plan=first.plan)
     monkeypatch.setattr("benchmarking.jobs.steps._other_local_job_is_under_way", lambda job: False)
 
     advance_job(first.pk, host=host)
