@@ -6,13 +6,17 @@ told apart from it is named beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 # Below this rise of the time per example from one batch size to the next, it is noise.
 JUMP_RATIO = 1.12
+
+# Low end, value, high end.
+_Triple = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,137 @@ class Advice:
     front: tuple[Candidate, ...]
 
 
+class Measured(Protocol):
+    """What can be compared by time and cost: one training, or several one after the other."""
+
+    @property
+    def place(self) -> str: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def seconds_low(self) -> float: ...
+    @property
+    def seconds_high(self) -> float: ...
+    @property
+    def usd(self) -> float | None: ...
+    @property
+    def usd_low(self) -> float | None: ...
+    @property
+    def usd_high(self) -> float | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """All CNNs of a comparison in one place, one after the other, each at its best batch size.
+
+    ``parts`` holds each CNN's candidate, in the order of the comparison. The ends of the interval
+    are the sums of the parts' ends: errors on one device are much alike.
+    """
+
+    place: str
+    parts: tuple[Candidate, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Time of all trainings."""
+        return sum(part.seconds for part in self.parts)
+
+    @property
+    def seconds_low(self) -> float:
+        """Low end of the time."""
+        return sum(part.seconds_low for part in self.parts)
+
+    @property
+    def seconds_high(self) -> float:
+        """High end of the time."""
+        return sum(part.seconds_high for part in self.parts)
+
+    @property
+    def usd(self) -> float | None:
+        """Cost of all trainings; ``None`` where one of them has no price."""
+        return _sum_or_none([part.usd for part in self.parts])
+
+    @property
+    def usd_low(self) -> float | None:
+        """Low end of the cost."""
+        return _sum_or_none([part.usd_low for part in self.parts])
+
+    @property
+    def usd_high(self) -> float | None:
+        """High end of the cost."""
+        return _sum_or_none([part.usd_high for part in self.parts])
+
+
+@dataclass(frozen=True, slots=True)
+class JointPick:
+    """One place for all CNNs, and the places that the intervals cannot tell apart from it."""
+
+    winner: Together
+    equal_places: tuple[Together, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JointAdvice:
+    """The one place for all CNNs; each ``None`` where no place has an answer for every CNN."""
+
+    fastest: JointPick | None
+    cheapest: JointPick | None
+    trade_off: JointPick | None
+
+
+def advise_together(candidates_of_cnns: Sequence[Sequence[Candidate]]) -> JointAdvice:
+    """Compare places for training all CNNs, one after the other.
+
+    Which CNN is cheapest says nothing, for they do not learn the same: what can be compared over
+    CNNs is where to train all of them. Only places count in which every CNN may win.
+    """
+    quick = _together(candidates_of_cnns, lambda candidate: candidate.may_win)
+    priced = _together(
+        candidates_of_cnns,
+        lambda candidate: (
+            candidate.may_win and candidate.may_win_on_cost and candidate.usd is not None
+        ),
+    )
+    return JointAdvice(
+        fastest=_joint_pick(quick, _seconds),
+        cheapest=_joint_pick(priced, _usd),
+        trade_off=_joint_pick(priced, _seconds_times_usd),
+    )
+
+
+def _together(
+    candidates_of_cnns: Sequence[Sequence[Candidate]], may_win: Callable[[Candidate], bool]
+) -> list[Together]:
+    # In one place the fastest batch size is the cheapest too: a price is one for an hour.
+    best_of_cnns = [
+        _best_of_places([candidate for candidate in candidates if may_win(candidate)])
+        for candidates in candidates_of_cnns
+    ]
+    first = best_of_cnns[0] if best_of_cnns else {}
+    return [
+        Together(place, tuple(best[place] for best in best_of_cnns))
+        for place in first
+        if all(place in best for best in best_of_cnns)
+    ]
+
+
+def _best_of_places(candidates: Sequence[Candidate]) -> Mapping[str, Candidate]:
+    best: dict[str, Candidate] = {}
+    for candidate in sorted(candidates, key=lambda one: _rank(one, _seconds)):
+        best.setdefault(candidate.place, candidate)
+    return best
+
+
+def _joint_pick(
+    places: Sequence[Together], measure: Callable[[Measured], _Triple]
+) -> JointPick | None:
+    if not places:
+        return None
+    winner, *others = sorted(places, key=lambda one: (measure(one)[1], one.place))
+    winner_high = measure(winner)[2]
+    return JointPick(winner, tuple(one for one in others if measure(one)[0] <= winner_high))
+
+
 def advise(candidates: Sequence[Candidate]) -> Advice:
     """Compare the ways to train one CNN."""
     quick = [candidate for candidate in candidates if candidate.may_win]
@@ -106,12 +241,9 @@ def find_jumps(batch_sizes: Sequence[int], iteration_ms: Sequence[float | None])
     return {int(size) for size in sizes[1:][rises]}
 
 
-_Triple = tuple[float, float, float]
-
-
 def _pick(
     candidates: Sequence[Candidate],
-    measure: Callable[[Candidate], _Triple],
+    measure: Callable[[Measured], _Triple],
 ) -> Pick | None:
     if not candidates:
         return None
@@ -132,7 +264,7 @@ def _pick(
 
 
 def _rank(
-    candidate: Candidate, measure: Callable[[Candidate], _Triple]
+    candidate: Candidate, measure: Callable[[Measured], _Triple]
 ) -> tuple[float, float, int, str]:
     # Where an input pipeline bounds them, many batch sizes take the same time: the cheaper one,
     # then the smaller one, is the better answer.
@@ -140,18 +272,23 @@ def _rank(
     return (measure(candidate)[1], usd, candidate.batch_size, candidate.place)
 
 
-def _seconds(candidate: Candidate) -> _Triple:
+def _sum_or_none(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _seconds(candidate: Measured) -> _Triple:
     return (candidate.seconds_low, candidate.seconds, candidate.seconds_high)
 
 
-def _usd(candidate: Candidate) -> _Triple:
+def _usd(candidate: Measured) -> _Triple:
     usd = candidate.usd if candidate.usd is not None else float("inf")
     low = candidate.usd_low if candidate.usd_low is not None else usd
     high = candidate.usd_high if candidate.usd_high is not None else usd
     return (low, usd, high)
 
 
-def _seconds_times_usd(candidate: Candidate) -> _Triple:
+def _seconds_times_usd(candidate: Measured) -> _Triple:
     """Time times cost: the least of it is where one per cent less time costs one per cent more.
 
     Scaling time (another number of epochs) or cost (another currency) does not move it.

@@ -120,7 +120,9 @@ def _candidate(row: ForecastRow, series: Series, may_win: bool, dated: bool) -> 
 
 def _answer(slug: str, series: Sequence[Series]) -> Answer:
     advice = advise([candidate for one in series for candidate in candidates_of(one)])
-    by_label = {one.label: one for one in series}
+    # A machine may have the name of its device: with the same times, the machine has a price.
+    machines_last = sorted(series, key=lambda one: one.place.machine is not None)
+    by_label = {one.label: one for one in machines_last}
     return Answer(
         architecture=slug,
         cards=(
@@ -167,7 +169,7 @@ def _fastest_card(pick: Pick | None, by_label: dict[str, Series]) -> Card:
         interval=format_duration_range(winner.seconds_low, winner.seconds_high, error),
         other_figure=_cost_text(winner),
         why=" ".join(
-            filter(None, [_within_error(equals), _batch_reason(pick, by_label[winner.place])])
+            filter(None, [within_error(equals), _batch_reason(pick, by_label[winner.place])])
         ),
     )
 
@@ -185,7 +187,7 @@ def _cheapest_card(pick: Pick | None, by_label: dict[str, Series]) -> Card:
         figure=format_usd(winner.usd, error),
         interval=format_usd_range(winner.usd_low, winner.usd_high, error),
         other_figure=format_duration(winner.seconds, error),
-        why=" ".join(filter(None, [_within_error(equals), _price_reason(by_label[winner.place])])),
+        why=" ".join(filter(None, [within_error(equals), _price_reason(by_label[winner.place])])),
     )
 
 
@@ -239,7 +241,8 @@ def _cost_text(winner: Candidate) -> str:
     return format_usd(winner.usd, error)
 
 
-def _within_error(equals: Sequence[str]) -> str:
+def within_error(equals: Sequence[str]) -> str:
+    """What the intervals cannot tell apart from a winner, as a sentence; empty for nothing."""
     if not equals:
         return ""
     named = list(equals[:MAX_NAMED_EQUALS])

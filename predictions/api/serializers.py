@@ -102,11 +102,36 @@ class AnswerSerializer(serializers.Serializer):
     remarks = serializers.ListField(child=serializers.CharField())
 
 
+class JointChoiceSerializer(serializers.Serializer):
+    """The one place to train all CNNs in, one after the other; ``null`` where there is none."""
+
+    place = serializers.CharField(allow_null=True)
+    total_seconds = serializers.FloatField(allow_null=True)
+    total_cost_usd = serializers.FloatField(allow_null=True)
+    batch_sizes = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Of each CNN, by its name."
+    )
+    equal_places = serializers.ListField(
+        child=serializers.CharField(), help_text="Same within the error, best first."
+    )
+    why = serializers.CharField()
+
+
+class JointAnswerSerializer(serializers.Serializer):
+    """The answers for all CNNs together."""
+
+    architectures = serializers.ListField(child=serializers.CharField())
+    fastest = JointChoiceSerializer()
+    cheapest = JointChoiceSerializer()
+    trade_off = JointChoiceSerializer()
+
+
 class AdviceSerializer(serializers.Serializer):
-    """The query and its answers, one for each CNN."""
+    """The query, its answers for each CNN, and for all of them where there are several."""
 
     query = ForecastQuerySerializer()
     answers = AnswerSerializer(many=True)
+    together = JointAnswerSerializer(allow_null=True)
 
 
 class ProblemSerializer(serializers.Serializer):

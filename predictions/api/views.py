@@ -32,6 +32,7 @@ from predictions.api.serializers import (
 )
 from predictions.cards import make_answers
 from predictions.forecast import load_choices, make_forecast
+from predictions.joint_cards import make_joint_answer
 from predictions.problems import CONTENT_TYPE
 from predictions.query import (
     OPTIMIZERS,
@@ -114,9 +115,14 @@ class AdviceView(ProblemDetails, APIView):
         """The cards of the page: winners, what cannot be told apart from them, and why."""
         given = raw_parameters(request.query_params)
         query = parse_query(given, load_choices(given.get("architecture", ())))
-        answers = make_answers(make_forecast(query))
+        forecast = make_forecast(query)
+        together = make_joint_answer(forecast)
         return Response(
-            {"query": query.to_json(), "answers": [answer.to_json() for answer in answers]}
+            {
+                "query": query.to_json(),
+                "answers": [answer.to_json() for answer in make_answers(forecast)],
+                "together": together.to_json() if together else None,
+            }
         )
 
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictions.advice import Candidate, advise, find_jumps, pareto_front
+from predictions.advice import (
+    Candidate,
+    advise,
+    advise_together,
+    find_jumps,
+    pareto_front,
+)
 
 
 def candidate(place: str, batch_size: int, seconds: float, usd: float | None, error=0.1, **more):
@@ -146,6 +152,55 @@ def test_other_units_of_time_and_money_change_no_winner(found, time_factor, mone
         if one is not None:
             assert one.winner.place == other.winner.place
             assert one.winner.batch_size == other.winner.batch_size
+
+
+class TestTogether:
+    """Over CNNs: one place for all of them."""
+
+    def test_times_and_costs_of_a_place_add_up_at_each_cnns_best_batch(self):
+        one = [candidate("a", 8, 100, 1), candidate("a", 16, 80, 0.8), candidate("b", 8, 50, 5)]
+        other = [candidate("a", 4, 10, 0.1), candidate("b", 2, 300, 30)]
+        advice = advise_together([one, other])
+        assert advice.fastest.winner.place == "a"
+        assert [part.batch_size for part in advice.fastest.winner.parts] == [16, 4]
+        assert advice.fastest.winner.seconds == pytest.approx(90)
+        assert advice.fastest.winner.usd == pytest.approx(0.9)
+        assert advice.cheapest.winner.place == "a"
+        assert advice.fastest.equal_places == ()
+
+    def test_a_place_without_an_answer_for_each_cnn_does_not_count(self):
+        one = [candidate("a", 8, 100, 1), candidate("b", 8, 1, 0.01)]
+        other = [candidate("a", 8, 100, 1), candidate("b", 8, 1, 0.01, may_win=False)]
+        advice = advise_together([one, other])
+        assert advice.fastest.winner.place == "a"
+        nothing = advise_together([one, []])
+        assert (nothing.fastest, nothing.cheapest, nothing.trade_off) == (None, None, None)
+
+    def test_what_the_intervals_cannot_tell_apart_stands_beside_it(self):
+        one = [candidate("a", 8, 100, 5), candidate("b", 8, 105, 9)]
+        advice = advise_together([one, one])
+        assert [rival.place for rival in advice.fastest.equal_places] == ["b"]
+        assert advice.cheapest.equal_places == ()
+
+    def test_an_undated_price_wins_on_time_only(self):
+        one = [candidate("a", 8, 1, 0.1, may_win_on_cost=False), candidate("b", 8, 100, 9)]
+        advice = advise_together([one, one])
+        assert advice.fastest.winner.place == "a"
+        assert advice.cheapest.winner.place == "b"
+
+
+@given(candidates, candidates)
+def test_the_place_for_all_is_never_better_than_each_cnns_own(one, other):
+    together = advise_together([one, other])
+    alone = [advise(found) for found in (one, other)]
+    if together.fastest is not None:
+        assert together.fastest.winner.seconds >= sum(
+            advice.fastest.winner.seconds for advice in alone
+        ) * (1 - 1e-12)
+    if together.cheapest is not None:
+        assert together.cheapest.winner.usd >= sum(
+            advice.cheapest.winner.usd for advice in alone
+        ) * (1 - 1e-12)
 
 
 class TestJumps:

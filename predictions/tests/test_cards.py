@@ -85,3 +85,11 @@ def test_a_machine_of_several_devices_says_what_is_paid(ask):
 def test_several_cnns_have_answers_of_their_own(ask):
     found = answers(ask, architecture=["resnet50", "mobilenet_v2"], machine="aws-g4dn.xlarge")
     assert [answer.architecture for answer in found] == ["resnet50", "mobilenet_v2"]
+
+
+def test_a_machine_and_a_device_of_one_name_do_not_get_mixed_up(ask):
+    (answer,) = answers(
+        ask, architecture="resnet50", machine="reference-cpu", device="reference-cpu",
+        batch_sizes="8", max_usd="1000000",
+    )  # fmt: skip
+    assert [card.row.machine for card in answer.cards] == ["reference-cpu"] * 3

@@ -16,6 +16,7 @@ from predictions.charts import make_charts, make_hover_texts, make_legend
 from predictions.exports import to_csv_text, to_json_text
 from predictions.forecast import load_choices, make_forecast
 from predictions.form import example_parameters, make_form
+from predictions.joint_cards import make_joint_answer
 from predictions.page_cache import kept_for_visitors
 from predictions.problems import problem_response
 from predictions.query import Choices, ForecastQuery, QueryError, parse_query
@@ -105,6 +106,7 @@ def _answer_context(forecast: Forecast) -> dict[str, Any]:
     return {
         "forecast": forecast,
         "answers": answers,
+        "together": make_joint_answer(forecast),
         "charts": charts,
         "legend": make_legend(forecast),
         "figures": {
