@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-from django.db.models import Count
 
 from benchmarking.catalogue.selectors import newest_prices
 from benchmarking.image_sizes import usual_image_size
-from benchmarking.models import (
-    Architecture,
-    ArchitectureLayer,
-    IterationTiming,
-    Machine,
-    MeasurementRun,
-    Price,
-)
-from predictions.display import format_exact_usd
+from benchmarking.models import Architecture, ArchitectureLayer, Machine, Price
+from benchmarking.suggestions import closest_names
+from predictions.display import format_gib
 from predictions.prices import ChosenPrice
 from predictions.query import DEFAULT_PRICE_KIND, DEFAULT_REGION
+
+# A page is no archive: beyond these, the API lists them all.
+MAX_QUOTATIONS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +26,10 @@ class MachineLine:
     provider: str
     device: str
     device_count: int
+    usable_memory: str
     memory_gib: float | None
     retired: bool
     price: ChosenPrice | None
-
-    @property
-    def price_text(self) -> str:
-        """Dollars an hour, as quoted."""
-        return f"{format_exact_usd(float(self.price.usd_per_hour))}/h" if self.price else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,54 +41,64 @@ class ArchitectureLine:
     image_sizes: tuple[int, ...]
     family: str
     million_parameters: float
-    billion_multiply_adds: float
+    billion_flops: float
     saved_mib_per_example: float
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredLine:
-    """How many whole iterations of what were timed, where and with which stack."""
+class Fact:
+    """A figure with its name, and what has to be said beside it."""
 
     name: str
-    stack: str
-    timings: int
+    value: str
+    beside: str = ""
 
 
 def machine_lines(search: str = "") -> list[MachineLine]:
-    """Machines whose name, provider or device holds every word of ``search``."""
-    machines = list(Machine.objects.select_related("device").order_by("provider", "slug"))
+    """Machines whose name, provider or device holds every word of ``search``, retired ones last.
+
+    A device is known by its name, its slug and its generation, such as Ampere.
+    """
+    by_name = Machine.objects.select_related("device").order_by("availability", "provider", "slug")
+    machines = list(by_name)
     prices = newest_prices([machine.pk for machine in machines], DEFAULT_PRICE_KIND, DEFAULT_REGION)
     return [
         _machine_line(machine, prices.get(machine.pk))
         for machine in machines
-        if _holds(search, f"{machine.slug} {machine.provider} {machine.device.name}")
+        if _holds(search, _words_of(machine))
     ]
 
 
-def price_history(machine: Machine) -> list[Price]:
-    """Every recorded price of a machine, newest first."""
-    return list(machine.prices.order_by("kind", "region", "-as_of", "-recorded_at"))
+def similar_machine_word(search: str) -> str:
+    """A word that finds a machine and is spelt like the last of ``search``; often empty."""
+    machines = Machine.objects.select_related("device")
+    return _similar_word(search, (word for one in machines for word in _words_of(one).split()))
 
 
-def measured_on(machine: Machine) -> list[MeasuredLine]:
-    """The CNNs whose iterations were timed on a machine."""
-    counted = (
-        IterationTiming.objects.filter(run__machine=machine)
-        .exclude(architecture__source=Architecture.UPLOADED)
-        .order_by()
-        .values("architecture__slug", "architecture__image_size", "run__stack")
-        .annotate(timings=Count("id"))
-        .order_by("architecture__slug", "architecture__image_size")
+def similar_architecture_word(search: str) -> str:
+    """A word that finds a CNN and is spelt like the last of ``search``; often empty."""
+    names = Architecture.objects.public().values_list("slug", "family")
+    return _similar_word(search, (word for pair in names for word in pair))
+
+
+def newest_quotations(machine: Machine) -> list[Price]:
+    """The recorded prices of a machine, newest first, at most ``MAX_QUOTATIONS``."""
+    return list(machine.prices.order_by("-as_of", "-recorded_at", "-pk")[:MAX_QUOTATIONS])
+
+
+def price_of(machine: Machine) -> ChosenPrice | None:
+    """The price on demand that a forecast takes unless it is asked for another."""
+    price = newest_prices([machine.pk], DEFAULT_PRICE_KIND, DEFAULT_REGION).get(machine.pk)
+    return ChosenPrice.from_price(price) if price else None
+
+
+def machines_with_the_device_of(machine: Machine) -> list[Machine]:
+    """Other machines with the same device, those that can be rented first."""
+    return list(
+        Machine.objects.filter(device=machine.device_id)
+        .exclude(pk=machine.pk)
+        .order_by("availability", "device_count", "slug")
     )
-    stacks = _stack_labels(machine=machine)
-    return [
-        MeasuredLine(
-            f"{row['architecture__slug']} at {row['architecture__image_size']} px",
-            stacks.get(row["run__stack"], ""),
-            row["timings"],
-        )
-        for row in counted
-    ]
 
 
 def architecture_lines(search: str = "") -> list[ArchitectureLine]:
@@ -123,20 +125,29 @@ def layers_of(architecture: Architecture) -> list[ArchitectureLayer]:
     return list(architecture.uses.select_related("layer").order_by("position"))
 
 
-def measured_for(architecture: Architecture) -> list[MeasuredLine]:
-    """The machines on which a CNN's iterations were timed."""
-    counted = (
-        IterationTiming.objects.filter(architecture=architecture)
-        .order_by()
-        .values("run__machine__slug", "run__stack")
-        .annotate(timings=Count("id"))
-        .order_by("run__machine__slug")
-    )
-    stacks = _stack_labels()
+def facts_of(architecture: Architecture, layers: Sequence[ArchitectureLayer]) -> list[Fact]:
+    """The size of a CNN, public or somebody's own; ``layers`` are its convolution layers."""
+    convolutions = sum(use.count for use in layers)
     return [
-        MeasuredLine(row["run__machine__slug"], stacks.get(row["run__stack"], ""), row["timings"])
-        for row in counted
+        Fact("Parameters", f"{architecture.parameters:,}", "weights and biases that it learns"),
+        Fact(
+            "FLOPs of a forward pass",
+            f"{2 * architecture.multiply_adds / 1e9:,.3g} G",
+            f"per example: {architecture.multiply_adds:,} multiply-adds",
+        ),
+        Fact(
+            "Memory per example",
+            _mib(architecture.saved_bytes_per_example),
+            f"kept for the backward pass in FP32; {_mib(architecture.saved_bytes_amp_per_example)} "
+            "in mixed precision",
+        ),
+        Fact("Convolutions", f"{convolutions:,}", f"of {len(layers):,} different shapes"),
+        Fact("Smallest trainable batch", str(architecture.minimum_batch_size)),
     ]
+
+
+def _mib(size_bytes: float) -> str:
+    return f"{size_bytes / 2**20:,.3g} MiB"
 
 
 def _architecture_line(slug: str, traced: dict[int, Architecture]) -> ArchitectureLine:
@@ -147,28 +158,34 @@ def _architecture_line(slug: str, traced: dict[int, Architecture]) -> Architectu
         tuple(sorted(traced)),
         usual.family,
         usual.parameters / 1e6,
-        usual.multiply_adds / 1e9,
+        2 * usual.multiply_adds / 1e9,
         usual.saved_bytes_per_example / 2**20,
     )
 
 
 def _machine_line(machine: Machine, price: Price | None) -> MachineLine:
+    memory = machine.device.usable_memory_mib
     return MachineLine(
         slug=machine.slug,
         provider=machine.provider,
         device=machine.device.name,
         device_count=machine.device_count,
+        usable_memory=format_gib(memory) if memory else "",
         memory_gib=machine.memory_gib,
         retired=machine.availability == Machine.Availability.RETIRED,
         price=ChosenPrice.from_price(price) if price else None,
     )
 
 
-def _stack_labels(machine: Machine | None = None) -> dict[int, str]:
-    runs = MeasurementRun.objects.select_related("stack").order_by()
-    if machine is not None:
-        runs = runs.filter(machine=machine)
-    return {run.stack_id: str(run.stack) for run in runs}
+def _words_of(machine: Machine) -> str:
+    device = machine.device
+    return f"{machine.slug} {machine.provider} {device.name} {device.slug} {device.architecture}"
+
+
+def _similar_word(search: str, known: Iterable[str]) -> str:
+    words = search.split()
+    close = closest_names(words[-1], known, most=1) if words else []
+    return close[0] if close else ""
 
 
 def _holds(search: str, text: str) -> bool:

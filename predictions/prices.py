@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 from benchmarking.models import Price
+from predictions.display import format_exact_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,11 @@ class ChosenPrice:
     as_of: str | None
     first_day: date | None
     notional: bool
+
+    @property
+    def hourly_text(self) -> str:
+        """Dollars an hour, as quoted."""
+        return f"{format_exact_usd(float(self.usd_per_hour))}/h"
 
     @classmethod
     def from_price(cls, price: Price) -> ChosenPrice:

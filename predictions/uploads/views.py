@@ -15,11 +15,11 @@ from benchmarking.models import Machine
 from benchmarking.onnx_import.errors import LARGEST_FILE_BYTES, UploadError
 from benchmarking.onnx_import.reader import UNFOLDED_EXPORT
 from predictions.cards import make_answers
-from predictions.catalogue_pages import layers_of
+from predictions.catalogue_pages import facts_of, layers_of
+from predictions.coverage import coverage_of, machines_to_ask_for
 from predictions.forecast import load_choices, make_forecast
 from predictions.form import EXAMPLE_EPOCHS, example_parameters
 from predictions.query import parse_query
-from predictions.uploads.coverage import coverage_of, machines_to_ask_for
 from predictions.uploads.forms import UploadForm
 from predictions.uploads.models import OwnNetwork
 from predictions.uploads.services import (
@@ -95,11 +95,13 @@ def network_page(request: HttpRequest, token: str) -> HttpResponse:
     coverage = coverage_of(network.architecture)
     wishes = network.measurement_requests.select_related("machine").order_by("machine__slug")
     requested = [wish.machine for wish in wishes]
+    layers = layers_of(network.architecture)
     context = {
         "page": "architectures",
         "network": network,
         "architecture": network.architecture,
-        "layers": layers_of(network.architecture),
+        "facts": facts_of(network.architecture, layers),
+        "layers": layers,
         "coverage": coverage,
         "requested": requested,
         "askable": machines_to_ask_for(coverage, requested),

@@ -76,7 +76,7 @@
       show(next.dataset.chart, true);
     });
   });
-  section.querySelector(".tabs").hidden = tabs.length < 2;
+  if (tabs.length > 1) section.querySelector(".tabs").hidden = false;
 
   const asked = location.hash.slice(1);
   show(figures[asked] ? asked : charts[0].dataset.chart, false);

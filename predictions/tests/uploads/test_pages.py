@@ -117,7 +117,7 @@ class TestPrivatePage:
         assert "Fastest" in shown and "Cheapest" in shown
         architecture = network.architecture
         assert f"Parameters {architecture.parameters:,}" in shown
-        assert f"Multiply-adds per example {architecture.multiply_adds:,}" in shown
+        assert f"per example: {architecture.multiply_adds:,} multiply-adds" in shown
         assert "3 x 32 x 32 8 3 x 3 2 x 2 1 x 1 1 x 1 1 1" in shown
         assert response["X-Robots-Tag"] == "noindex, nofollow"
         assert "no-store" in response["Cache-Control"]

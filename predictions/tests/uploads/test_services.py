@@ -28,7 +28,7 @@ from predictions.query import QueryError, parse_query
 from predictions.tasks import remove_expired_uploads
 from predictions.tests.uploads.conftest import onnx_file, trace_text
 from predictions.uploads import services
-from predictions.uploads.coverage import coverage_of
+from predictions.coverage import coverage_of
 from predictions.uploads.models import MeasurementRequest, OwnNetwork
 from predictions.uploads.services import (
     IdempotencyError,
