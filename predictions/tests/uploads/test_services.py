@@ -22,13 +22,13 @@ from benchmarking.tests.factories import (
 )
 from benchmarking.tests.onnx_import.graphs import small_network
 from predictions.apps import PredictionsConfig
+from predictions.coverage import coverage_of
 from predictions.forecast import load_choices, make_forecast
 from predictions.models import ForecastCurve
 from predictions.query import QueryError, parse_query
 from predictions.tasks import remove_expired_uploads
 from predictions.tests.uploads.conftest import onnx_file, trace_text
 from predictions.uploads import services
-from predictions.coverage import coverage_of
 from predictions.uploads.models import MeasurementRequest, OwnNetwork
 from predictions.uploads.services import (
     IdempotencyError,
