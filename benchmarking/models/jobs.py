@@ -115,7 +115,15 @@ class BenchmarkJob(models.Model):
                     state__in=["launching", "booting", "running", "collecting"],
                 ),
                 name="job_one_local_at_a_time",
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["remote_host"],
+                condition=models.Q(
+                    host_kind="ssh",
+                    state__in=["launching", "booting", "running", "collecting"],
+                ),
+                name="job_one_at_a_time_on_a_remote_host",
+            ),
         ]
 
     def __str__(self) -> str:
