@@ -52,6 +52,8 @@ SECONDS_PER_NETWORK = 1.0
 # DNNMark starts CUDA and cuDNN anew for a layer's forward and its backward passes.
 SECONDS_PER_DNNMARK_LAYER = 8.0
 CALIBRATION_TIMINGS = 200
+# A sentence for each of more networks than these would bury the plan.
+NETWORKS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,22 +208,20 @@ class _Planner:
             self.left_out.append(
                 "DNNMark times layers and no whole iterations; use the torch engine for those."
             )
-        for architecture, network, _ in networks:
-            if times_iterations(engine) and architecture.source != BUILDABLE_SOURCE:
-                self.left_out.append(
-                    f"{architecture.slug} is no torchvision network: only its layers can be timed."
-                )
-            refused = [
+        self.left_out += [
+            f"{architecture.slug} is no torchvision network: only its layers can be timed."
+            for architecture, _, _ in networks
+            if times_iterations(engine) and architecture.source != BUILDABLE_SOURCE
+        ]
+        refused = {
+            network.slug: {
                 layer for layer in passes_of_layers(network) if not can_time_layer(engine, layer)
-            ]
-            if refused:
-                one_or_more = ("layer", "is") if len(refused) == 1 else ("layers", "are")
-                self.left_out.append(
-                    "{} {} of {} {} grouped or dilated: DNNMark cannot time them; "
-                    "use the torch engine.".format(
-                        len(refused), one_or_more[0], architecture.slug, one_or_more[1]
-                    )
-                )
+            }
+            for _, network, _ in networks
+        }
+        self.left_out += _sentences_about_refused(
+            {slug: layers for slug, layers in refused.items() if layers}
+        )
 
     def _usable_batch_sizes(
         self, network: TracedNetwork, wanted: Sequence[int] | None
@@ -335,6 +335,20 @@ class _Planner:
             if networks[slug].image_size == image_size
         ]
         return statistics.median(ratios) if ratios else 1.0
+
+
+def _sentences_about_refused(layers: dict[str, set[ConvolutionSpec]]) -> list[str]:
+    """Why layers are left out, network by network unless these are many."""
+    if len(layers) > NETWORKS_NAMED:
+        counts = {f"{len(layers)} networks": len(set[ConvolutionSpec]().union(*layers.values()))}
+    else:
+        counts = {slug: len(refused) for slug, refused in layers.items()}
+    return [
+        f"{count} {'layer' if count == 1 else 'layers'} of {whose} "
+        f"{'is' if count == 1 else 'are'} grouped or dilated: DNNMark cannot time "
+        f"{'it' if count == 1 else 'them'}; use the torch engine."
+        for whose, count in counts.items()
+    ]
 
 
 def passes_of_layers(network: TracedNetwork) -> dict[ConvolutionSpec, tuple[Pass, ...]]:

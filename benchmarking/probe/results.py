@@ -36,6 +36,7 @@ __all__ = [
     "TimingLine",
     "parse_line",
     "parse_results",
+    "read_layer",
     "split_complete_lines",
 ]
 
@@ -285,7 +286,8 @@ def _read_stack(stack: CheckedFields) -> StackSpec:
     )
 
 
-def _read_layer(line: CheckedFields) -> ConvolutionSpec:
+def read_layer(line: CheckedFields) -> ConvolutionSpec:
+    """The layer of a line; raises ``ResultError`` for one that cannot be."""
     columns = line.nested("layer")
     unknown = columns.values.keys() - {*_LAYER_SIZES, "bias"}
     if unknown:
@@ -314,7 +316,7 @@ def _read_convolution(line: CheckedFields) -> ConvolutionLine:
         samples[_PASSES[name]] = line.checked_samples(name, values)
     return ConvolutionLine(
         line_number=line.number,
-        layer=_read_layer(line),
+        layer=read_layer(line),
         batch_size=line.integer("batch_size", 1, MAXIMUM_BATCH_SIZE),
         round=line.integer("round", 1, MAXIMUM_ROUND),
         samples_ms=samples,
@@ -353,7 +355,7 @@ def _read_error(line: CheckedFields) -> ErrorLine:
         message=without_unstorable(message)[:MAXIMUM_MESSAGE_CHARACTERS],
         batch_size=work.integer("batch_size", 1, MAXIMUM_BATCH_SIZE),
         round=work.integer("round", 1, MAXIMUM_ROUND),
-        layer=_read_layer(work) if of_convolution else None,
+        layer=read_layer(work) if of_convolution else None,
         architecture="" if of_convolution else work.slug("architecture"),
         image_size=0 if of_convolution else work.integer("image_size", 1, MAXIMUM_EXTENT),
     )

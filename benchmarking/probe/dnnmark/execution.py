@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import time
@@ -11,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-MAXIMUM_OUTPUT_BYTES = 64 * 2**20
+# A run of many batch sizes prints less than a tenth of this.
+MAXIMUM_OUTPUT_BYTES = 8 * 2**20
 # How long a program may go on after the run was asked to end; who asks waits for 20 s.
 SECONDS_AFTER_STOP = 10.0
 POLL_SECONDS = 0.02
@@ -25,7 +25,8 @@ ENVIRONMENT = {"NVIDIA_TF32_OVERRIDE": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 class Output:
     """What a program printed and how it ended.
 
-    ``ended_by`` is empty where it ended by itself, else ``limit`` or ``stop``.
+    ``ended_by`` is empty where it ended by itself, else ``limit``, ``stop`` or ``output``, which
+    was more than anybody reads.
     """
 
     stdout: bytes
@@ -40,6 +41,7 @@ def execute(
     limit_seconds: float,
     is_stopped: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
+    maximum_bytes: int = MAXIMUM_OUTPUT_BYTES,
 ) -> Output:
     """Run a program to its end, or to the end of its time; the files it leaves stay in ``folder``.
 
@@ -67,12 +69,15 @@ def execute(
                 ended_by = "stop"
             elif now - started > limit_seconds:
                 ended_by = "limit"
+            elif max(path.stat().st_size for path in (stdout_path, stderr_path)) > maximum_bytes:
+                ended_by = "output"
             if ended_by:
                 process.kill()
                 process.wait()
                 break
             time.sleep(POLL_SECONDS)
-    return Output(stdout_path.read_bytes(), stderr_path.read_bytes(), process.returncode, ended_by)
+    stdout_bytes, stderr_bytes = (_read(path, maximum_bytes) for path in (stdout_path, stderr_path))
+    return Output(stdout_bytes, stderr_bytes, process.returncode, ended_by)
 
 
 def _prepare() -> None:
@@ -80,4 +85,8 @@ def _prepare() -> None:
     # that is under way.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAXIMUM_OUTPUT_BYTES, MAXIMUM_OUTPUT_BYTES))
+
+
+def _read(path: Path, maximum_bytes: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(maximum_bytes)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 MAXIMUM_SAMPLE_MS = 86_400_000.0
 MAXIMUM_BATCH_SIZE = 1_000_000
 MAXIMUM_LINE_CHARACTERS = 100_000
+MAXIMUM_SAMPLES = 10_000
 
 PASSES = {
     "ConvFwd": "forward",
@@ -257,6 +258,8 @@ class LogParser:
                 f"holds {milliseconds} ms; a time is above 0 and at most {MAXIMUM_SAMPLE_MS:.0f} ms"
             )
         size = self._batch_size if batch_size is None else self._batch_size_in(batch_size)
+        if len(self._open) >= MAXIMUM_SAMPLES * len(PASSES):
+            raise self._refuse(f"is one of more than {MAXIMUM_SAMPLES:,} times of one batch size")
         self._open.append(_Sample(self._number, size, operation, value, is_printed))
 
     def _read_sum(self, text: str) -> None:
@@ -337,7 +340,13 @@ class LogParser:
                 batch = BatchTimes(sample.line_number, sample.batch_size)
                 batches[sample.batch_size] = batch
                 self._section.batches.append(batch)
-            batch.samples_ms.setdefault(sample.operation, []).append(sample.milliseconds)
+            values = batch.samples_ms.setdefault(sample.operation, [])
+            if len(values) >= MAXIMUM_SAMPLES:
+                raise LogError(
+                    sample.line_number,
+                    f"is one of more than {MAXIMUM_SAMPLES:,} times of one batch size",
+                )
+            values.append(sample.milliseconds)
 
     def _add_failure(self, message: str) -> Failure:
         failure = Failure(self._number, self._batch_size, message)

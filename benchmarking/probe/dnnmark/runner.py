@@ -30,6 +30,7 @@ DIRECTION_OF_PASS = {"forward": FORWARD, "backward_filter": BACKWARD, "backward_
 # CUDA and cuDNN start slowly from a cold disk.
 START_SECONDS = 120.0
 SECONDS_AFTER_BUDGET = 60.0
+KEPT_OF_ENDLESS_BYTES = 65_536
 
 OUT_OF_MEMORY = "out_of_memory"
 # A process of its own has a CUDA context of its own; only this is lost for the next one too.
@@ -164,8 +165,9 @@ class DnnmarkProbe:
         is_single = self.tree.flavour == UPSTREAM
         samples: dict[int, dict[str, list[float]]] = {}
         failure = None
-        for _ in range(self.sampling["repeats"] if is_single else 1):
+        for number in range(self.sampling["repeats"] if is_single else 1):
             output = self._run_once(item, direction, sizes)
+            self._keep(output, self._heading(item, direction, sizes) if number == 0 else "")
             sections, fault = _read_output(output, sizes)
             for batch in itertools.chain.from_iterable(each.batches for each in sections):
                 if batch.batch_size in sizes:
@@ -173,7 +175,7 @@ class DnnmarkProbe:
                     for name, values in batch.samples_ms.items():
                         passes.setdefault(name, []).extend(values)
             self._watch_budget()
-            if not (self.stop_reason and output.ended_by):
+            if not (self.stop_reason and output.ended_by in ("limit", "stop")):
                 failure = _failure_of(output, sections, fault)
             if failure is not None or self.stop_reason:
                 break
@@ -206,7 +208,6 @@ class DnnmarkProbe:
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        self._keep(item, direction, sizes, output)
         return output
 
     def _limit_seconds(self, sizes: Sequence[int]) -> float:
@@ -214,21 +215,25 @@ class DnnmarkProbe:
         ends = self.started + self.plan["time_budget_seconds"] + SECONDS_AFTER_BUDGET
         return max(1.0, min(needed, ends - self.clock()))
 
-    def _keep(self, item: Item, direction: str, sizes: Sequence[int], output: Output) -> None:
+    def _heading(self, item: Item, direction: str, sizes: Sequence[int]) -> str:
+        lines = [
+            f"# layer: {json.dumps(item['layer'])}",
+            f"# direction: {direction}",
+            f"# round: {item['round']}",
+            f"# batch_sizes: {','.join(str(size) for size in sizes)}",
+        ]
+        if len(sizes) == 1:
+            lines.append(f"# batch_size: {sizes[0]}")
+        if not self._log_is_begun:
+            lines.insert(0, f"# environment: {json.dumps(self.environment)}")
+            self._log_is_begun = True
+        return "\n".join(lines) + "\n"
+
+    def _keep(self, output: Output, heading: str) -> None:
+        kept_bytes = KEPT_OF_ENDLESS_BYTES if output.ended_by == "output" else None
         with self.log_path.open("ab") as log:
-            if not self._log_is_begun:
-                log.write(f"# environment: {json.dumps(self.environment)}\n".encode())
-                self._log_is_begun = True
-            heading = (
-                f"# layer: {json.dumps(item['layer'])}\n"
-                f"# direction: {direction}\n"
-                f"# round: {item['round']}\n"
-                f"# batch_sizes: {','.join(str(size) for size in sizes)}\n"
-            )
-            if len(sizes) == 1:
-                heading += f"# batch_size: {sizes[0]}\n"
             log.write(heading.encode())
-            for text in (output.stdout, output.stderr):
+            for text in (output.stdout[:kept_bytes], output.stderr[:kept_bytes]):
                 log.write(text if text.endswith(b"\n") or not text else text + b"\n")
 
 
@@ -296,9 +301,11 @@ def _failure_of(
             if _DEVICE_IS_LOST.search(failure.message):
                 return "fatal", failure.message
             return classify_error(RuntimeError(failure.message)), failure.message
+    if output.ended_by == "output":
+        return "failed", "DNNMark printed without an end"
     if fault is not None:
-        return "failed", f"DNNMark printed something else: {fault}"
-    if output.ended_by:
+        return "failed", f"what DNNMark printed is wrong: {fault}"
+    if output.ended_by == "limit":
         return "failed", "DNNMark did not come to an end in its time"
     if output.exit_code < 0:
         return "failed", f"DNNMark was killed by signal {-output.exit_code}"
