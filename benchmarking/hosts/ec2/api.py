@@ -22,6 +22,7 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
+from botocore.parsers import ResponseParserError
 from django.conf import settings
 
 from benchmarking.hosts.ec2.errors import Ec2Error, ErrorClass
@@ -282,10 +283,15 @@ class Ec2Api:
                 "InvalidParameter", str(error), region=self.region, is_certain=True, action=action
             ) from error
         except BotoCoreError as error:
-            # Time-outs, resets, truncated bodies: nobody knows whether it was carried out.
-            raise Ec2Error(
-                "RequestTimeout", str(error), region=self.region, is_certain=False, action=action
-            ) from error
+            # Time-outs and resets: nobody knows whether it was carried out.
+            raise self._no_answer(str(error), action) from error
+        except ResponseParserError as error:
+            raise self._no_answer("the answer is cut off or garbled", action) from error
+
+    def _no_answer(self, message: str, action: str) -> Ec2Error:
+        return Ec2Error(
+            "RequestTimeout", message, region=self.region, is_certain=False, action=action
+        )
 
 
 def _openings(rules: list[dict[str, Any]]) -> set[tuple[str, int, int, str]]:
