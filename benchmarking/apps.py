@@ -22,5 +22,10 @@ class BenchmarkingConfig(AppConfig):
             # A sweep that waited for longer is followed by the next one anyway.
             "options": {"expires": 15.0},
         },
+        "reap cloud instances": {
+            "task": "benchmarking.tasks.reap_cloud_instances",
+            "schedule": 300.0,
+            "options": {"queue": "maintenance", "expires": 300.0},
+        },
         **PRICE_SCHEDULE,
     }
