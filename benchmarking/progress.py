@@ -89,17 +89,31 @@ class ProgressBar:
 
     def seconds_left(self, done: int) -> float | None:
         """Time left at the pace so far, mixed with what was expected while little is done."""
-        elapsed = self._clock() - self._started
-        share = min(1.0, done / self.total) if self.total else 1.0
-        by_expectation = (
-            None if self.expected_seconds is None else max(0.0, self.expected_seconds - elapsed)
+        return seconds_left(
+            done=done,
+            total=self.total,
+            elapsed_seconds=self._clock() - self._started,
+            expected_seconds=self.expected_seconds,
         )
-        if done == 0:
-            return by_expectation
-        by_pace = elapsed * (1 - share) / share
-        if by_expectation is None:
-            return by_pace
-        return share * by_pace + (1 - share) * by_expectation
+
+
+def seconds_left(
+    *, done: int, total: int, elapsed_seconds: float, expected_seconds: float | None
+) -> float | None:
+    """Time left at the pace so far, mixed with what was expected while little is done.
+
+    ``None`` while nothing is done and nothing was expected.
+    """
+    share = min(1.0, done / total) if total else 1.0
+    by_expectation = (
+        None if expected_seconds is None else max(0.0, expected_seconds - elapsed_seconds)
+    )
+    if done == 0:
+        return by_expectation
+    by_pace = elapsed_seconds * (1 - share) / share
+    if by_expectation is None:
+        return by_pace
+    return share * by_pace + (1 - share) * by_expectation
 
 
 def format_duration(seconds: float) -> str:

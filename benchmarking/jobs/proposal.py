@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from django.conf import settings
+
+from benchmarking.catalogue.selectors import newest_prices
 from benchmarking.jobs.advance import Ring
+from benchmarking.jobs.budget import spending, zero_limit
 from benchmarking.jobs.creation import create_job, measuring_core
 from benchmarking.jobs.expected_stack import expected_stack
 from benchmarking.jobs.planner import MeasurementPlan, plan_measurements
+from benchmarking.jobs.quote import JobQuote, JobRefusedError, allowed_regions, quote_job
 from benchmarking.models import Architecture, BenchmarkJob, Device, Machine, Price, RemoteHost
 from benchmarking.probe.plan import StackRequest
 from benchmarking.specs import Engine, Precision, StackSpec
@@ -59,17 +64,32 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A plan for a request, the stack that it is made for, and what it costs at most."""
+    """A plan for a request, the stack that it is made for, and what it costs at most.
+
+    ``price`` is what ``quote`` counts with, ``None`` where nothing is paid. ``refusal`` says why
+    no job can be made of it now, and is empty where one can; ``quote`` is ``None`` where the
+    price is not known or the money is too little.
+    """
 
     request: JobRequest
     stack_request: StackRequest
     stack: StackSpec
     plan: MeasurementPlan
+    quote: JobQuote | None
+    price: Price | None
+    refusal: str
 
     @property
     def is_paid(self) -> bool:
         """Whether a machine is rented for it."""
         return self.request.host_kind == HostKind.EC2
+
+    @property
+    def agreed_usd(self) -> Decimal | None:
+        """What whoever confirms it agrees to pay at most; ``None`` where nothing is paid."""
+        if self.quote is None or self.quote.maximum_usd is None:
+            return None
+        return self.request.maximum_usd or self.quote.maximum_usd
 
 
 def default_host_kind(machine: Machine, remote_hosts: Sequence[RemoteHost]) -> HostKind:
@@ -142,7 +162,8 @@ def propose_job(request: JobRequest, *, stack: StackSpec | None = None) -> Propo
         batch_sizes=request.batch_sizes,
         rounds=request.rounds,
     )
-    return Proposal(request, stack_request, chosen, plan)
+    quote, price, refusal = _quote(request, plan)
+    return Proposal(request, stack_request, chosen, plan, quote, price, refusal)
 
 
 def start_job(
@@ -152,14 +173,23 @@ def start_job(
     idempotency_key: str | None = None,
     ring: Ring | None = None,
 ) -> BenchmarkJob:
-    """Make the job that was proposed; with a key that is known already, return that job."""
+    """Make the job that was proposed; with a key that is known already, return that job.
+
+    Raises ``JobRefusedError`` where the proposal says that none can be made.
+    """
+    if proposal.refusal:
+        raise JobRefusedError(proposal.refusal)
     request = proposal.request
     return create_job(
         machine=request.machine,
         plan=proposal.plan,
         stack=proposal.stack_request,
         host_kind=request.host_kind,
+        remote_host=request.remote_host,
+        price_kind=request.price_kind,
         maximum_hours=request.maximum_hours,
+        maximum_usd=proposal.agreed_usd,
+        idempotency_key=idempotency_key,
         cpu_affinity=measuring_core() if _is_measured_on_this_cpu(request) else None,
         created_by=created_by,
         ring=ring,
@@ -184,6 +214,53 @@ def _is_measured_on_this_cpu(request: JobRequest) -> bool:
     return is_cpu and request.host_kind == HostKind.LOCAL
 
 
+def _quote(request: JobRequest, plan: MeasurementPlan) -> tuple[JobQuote | None, Price | None, str]:
+    """Time, money and price of ``plan``, and why it cannot be started now, if it cannot."""
+    try:
+        quote = quote_job(
+            machine=request.machine,
+            expected_seconds=plan.expected_seconds,
+            host_kind=request.host_kind,
+            price_kind=request.price_kind,
+            maximum_hours=request.maximum_hours,
+            maximum_usd=request.maximum_usd,
+        )
+    except JobRefusedError as error:
+        return None, None, str(error)
+    if not settings.BENCHMARKS_ENABLED:
+        refusal = "Benchmarks are switched off on this site (BENCHMARKS_ENABLED)."
+        return quote, _dearest_price(request), refusal
+    if quote.maximum_usd is None:
+        return quote, None, ""
+    return quote, _dearest_price(request), _limit_sentence(quote.maximum_usd)
+
+
+def _dearest_price(request: JobRequest) -> Price | None:
+    """The quotation that the maximum is counted with, over the regions that may be used."""
+    if request.host_kind != HostKind.EC2:
+        return None
+    machine = request.machine
+    prices = [
+        price
+        for region in allowed_regions(machine)
+        if (price := newest_prices([machine.pk], request.price_kind, region).get(machine.pk))
+    ]
+    return max(prices, key=lambda price: price.usd_per_hour, default=None)
+
+
+def _limit_sentence(maximum_usd: Decimal) -> str:
+    """Why the limits of this site leave no room for a job, empty where they do."""
+    if (sentence := zero_limit()) is not None:
+        return sentence
+    now = spending()
+    if maximum_usd > now.left_this_month_usd:
+        return (
+            f"The job may cost {maximum_usd:.2f} USD, and {now.left_this_month_usd:.2f} of this "
+            f"month's {now.limits.usd_per_month:.2f} USD are left (BENCHMARK_USD_PER_MONTH)."
+        )
+    return ""
+
+
 def _check_host(request: JobRequest) -> None:
     machine = request.machine
     if request.host_kind == HostKind.EC2:
@@ -191,8 +268,6 @@ def _check_host(request: JobRequest) -> None:
             raise JobRequestError(
                 "host", f"Amazon EC2 has no {machine}; measure it over SSH or locally."
             )
-        if machine.availability == Machine.Availability.RETIRED:
-            raise JobRequestError("machine", f"{machine} can no longer be rented.")
         return
     if request.price_kind != Price.Kind.ON_DEMAND:
         raise JobRequestError("price", "Only a machine that is rented has a price; use host ec2.")

@@ -20,6 +20,7 @@ from benchmarking.jobs.proposal import (
     start_job,
 )
 from benchmarking.jobs.provenance import ProvenanceError, check_provenance
+from benchmarking.jobs.quote import JobQuote, JobRefusedError
 from benchmarking.management.commands._benchmark_options import (
     add_benchmark_arguments,
     read_request,
@@ -51,7 +52,7 @@ class Command(BaseCommand):
                 "Interrupted; the same command goes on from here.",
                 returncode=INTERRUPTED_EXIT_CODE,
             ) from None
-        except JobRequestError as error:
+        except (JobRequestError, JobRefusedError) as error:
             raise CommandError(str(error), returncode=2) from error
 
     def _benchmark(self, options: dict[str, Any]) -> None:
@@ -65,7 +66,11 @@ class Command(BaseCommand):
             self._finish_earlier_jobs(request, is_followed=is_followed)
         proposal = propose_job(request, stack=stack)
         self._print_plan(proposal)
-        if not proposal.plan.work or options["dry_run"]:
+        if not proposal.plan.work:
+            return
+        if proposal.refusal:
+            raise CommandError(proposal.refusal, returncode=2)
+        if options["dry_run"]:
             return
         if not (options["yes"] or _is_confirmed(proposal)):
             raise CommandError("Nothing was measured.", returncode=1)
@@ -87,14 +92,13 @@ class Command(BaseCommand):
         if not plan.work:
             self.stdout.write(f"{subject}: nothing is missing{known}.")
             return
-        cost = plan.expected_cost_usd
         self.stdout.write(
             f"{subject}: {plan.timing_count} timings are missing"
             f"{known if plan.already_measured else ''}, in {len(plan.work)} pieces of work; "
-            "expected time "
-            f"{format_duration(plan.expected_seconds)}"
-            + (f", expected cost {cost:.2f} USD" if cost is not None else "")
+            f"expected time {format_duration(plan.expected_seconds)}{_expected_cost(proposal)}"
         )
+        if proposal.is_paid and proposal.quote is not None:
+            self.stdout.write(_bill(proposal, proposal.quote))
 
     def _finish_earlier_jobs(self, request: JobRequest, *, is_followed: bool) -> None:
         """See jobs of this machine through that a killed command has left behind."""
@@ -147,14 +151,33 @@ def _local_stack(request: JobRequest) -> StackSpec:
     return environment.stack
 
 
+def _expected_cost(proposal: Proposal) -> str:
+    quote = proposal.quote
+    if proposal.is_paid:
+        cost = None if quote is None else quote.expected_usd
+    else:
+        cost = proposal.plan.expected_cost_usd
+    return "" if cost is None else f", expected cost {cost:.2f} USD"
+
+
+def _bill(proposal: Proposal, quote: JobQuote) -> str:
+    price = proposal.price
+    origin = "" if price is None else f" ({price.kind}, {price.region}, {price.as_of or 'undated'})"
+    longest = format_duration(float(quote.maximum_hours) * 3600)
+    return (
+        f"At most {proposal.agreed_usd:.2f} USD at {quote.usd_per_hour:f} USD an hour{origin}; "
+        f"it ends at the latest {longest} after its start."
+        + (" That is too short for all of it." if quote.is_cut_short else "")
+    )
+
+
 def _is_confirmed(proposal: Proposal) -> bool:
     is_long = proposal.plan.expected_seconds > ASK_ABOVE_SECONDS
     if sys.stdin.isatty():
-        question = "Measure now? [y/N] "
-        return not (is_long or proposal.is_paid) or _says_yes(question)
+        return not (is_long or proposal.is_paid) or _says_yes("Measure now? [y/N] ")
     if proposal.is_paid:
         raise CommandError(
-            "This rents a machine: add --yes to start it without a terminal.", returncode=2
+            "This rents a machine: --yes starts it where nobody can be asked.", returncode=2
         )
     return True
 
