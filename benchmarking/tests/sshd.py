@@ -8,6 +8,7 @@ key, or lose its connections, while the programs started on it go on.
 from __future__ import annotations
 
 import contextlib
+import email
 import os
 import pwd
 import shlex
@@ -20,6 +21,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from benchmarking.hosts.keys import KeyPair, make_key_pair
 
@@ -53,6 +56,7 @@ export HOME={home} PATH={folder}/bin:$PATH {mark}={folder} {environment}
 cd "$HOME" || exit 1
 printf '%s\\0' "$SSH_ORIGINAL_COMMAND" >> {folder}/commands
 {file_limit}
+{login_script}
 exec {shell} -c "$SSH_ORIGINAL_COMMAND"
 """
 
@@ -88,6 +92,8 @@ class FakeMachine:
         ``has_own_disk``) the size that one file may have.
     environment
         Variables of every program there, such as ``FAKE_PROBE_HOLD_AFTER``.
+    login_script
+        What the login shell runs before each command, such as a greeting.
     """
 
     def __init__(
@@ -103,6 +109,7 @@ class FakeMachine:
         shell: str = "/bin/dash",
         disk_kib: int | None = None,
         environment: Mapping[str, str] | None = None,
+        login_script: str = "",
     ) -> None:
         self.folder = folder.resolve()
         self.home = self.folder / "home"
@@ -117,8 +124,24 @@ class FakeMachine:
         self.shell = shell
         self.disk_kib = disk_kib
         self.environment = dict(environment or {})
+        self.login_script = login_script
         self.has_own_disk = False
         self._server: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def from_user_data(cls, folder: Path, user_data: bytes, **values: Any) -> FakeMachine:
+        """A machine whose host key and login key are those that a cloud was asked to give it."""
+        parts = email.message_from_bytes(user_data).walk()
+        text = next(part for part in parts if part.get_content_subtype() == "cloud-config")
+        configuration = yaml.safe_load(text.get_payload(decode=True))
+        (authorized_key,) = configuration["ssh_authorized_keys"]
+        host_keys = configuration["ssh_keys"]
+        return cls(
+            folder,
+            host_keys=KeyPair(host_keys["ed25519_private"], host_keys["ed25519_public"]),
+            authorized_key=authorized_key,
+            **values,
+        )
 
     def __enter__(self) -> FakeMachine:
         """Start it."""
@@ -243,6 +266,7 @@ class FakeMachine:
                     f"{name}={shlex.quote(value)}" for name, value in self.environment.items()
                 ),
                 # A shell counts in blocks of 512 bytes; the signal would kill without a word.
+                login_script=self.login_script,
                 file_limit=f"trap '' XFSZ; ulimit -f {2 * self.disk_kib}" if limited else "",
             ),
         )

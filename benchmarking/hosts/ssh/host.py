@@ -91,7 +91,8 @@ class SshHost:
             look, free_kib = self._look(connection, job)
         report = look.report()
         ended_badly = report.status is ProcessStatus.ENDED and report.exit_code != 0
-        return replace(report, is_disk_full=ended_badly and free_kib < _FULL_BELOW_KIB)
+        is_full = free_kib < _FULL_BELOW_KIB or _says_full(report.errors)
+        return replace(report, is_disk_full=ended_badly and is_full)
 
     def fetch(self, job: HostJob, offset: int, maximum_bytes: int) -> bytes:
         """What the probe has printed from byte ``offset`` on; only that is transferred."""
@@ -165,9 +166,11 @@ class SshHost:
             ) from None
 
     def _fault(self, what: str, answer: Answer) -> HostFaultError:
-        is_full = answer.exit_code == scripts.LACKS_SPACE or any(
-            words in answer.text for words in _FULL_DISK_WORDS
-        )
+        is_full = answer.exit_code == scripts.LACKS_SPACE or _says_full(answer.text)
         fault = HostFault.DISK_FULL if is_full else HostFault.SETUP
         said = answer.text[:500] or f"exit code {answer.exit_code}"
         return HostFaultError(fault, f"{self.target.place}: {what}: {said}")
+
+
+def _says_full(message: str) -> bool:
+    return any(words in message for words in _FULL_DISK_WORDS)
