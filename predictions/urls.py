@@ -13,7 +13,15 @@ from predictions.views.catalogue import (
     machine_page,
 )
 from predictions.views.forecast import forecast_csv, forecast_json, forecast_page
-from predictions.views.jobs import job_list
+from predictions.views.job_plans import new_job
+from predictions.views.jobs import (
+    cancel,
+    job_list,
+    job_page,
+    job_progress_part,
+    retry,
+    spending_page,
+)
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", forecast_page, name="forecast"),
@@ -27,5 +35,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("accuracy/", accuracy_page, name="accuracy"),
     path("method/", method_page, name="method"),
     path("jobs/", job_list, name="jobs"),
+    path("jobs/new/", new_job, name="job-new"),
+    path("jobs/spending/", spending_page, name="job-spending"),
+    path("jobs/<uuid:pk>/", job_page, name="job"),
+    path("jobs/<uuid:pk>/progress/", job_progress_part, name="job-progress"),
+    path("jobs/<uuid:pk>/cancel/", cancel, name="job-cancel"),
+    path("jobs/<uuid:pk>/retry/", retry, name="job-retry"),
     path("api/v1/", include("predictions.api.urls")),
 ]
