@@ -5,14 +5,19 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, include, path
 
 from predictions import converters  # noqa: F401 - registers "name"
-from predictions.views.about import accuracy_page, method_page
+from predictions.views.about import about_page, accuracy_page, method_page
 from predictions.views.catalogue import (
     architecture_list,
     architecture_page,
     machine_list,
     machine_page,
 )
-from predictions.views.forecast import forecast_csv, forecast_json, forecast_page
+from predictions.views.forecast import (
+    forecast_csv,
+    forecast_json,
+    forecast_page,
+    forecast_table,
+)
 from predictions.views.job_plans import new_job
 from predictions.views.jobs import (
     cancel,
@@ -25,6 +30,7 @@ from predictions.views.jobs import (
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", forecast_page, name="forecast"),
+    path("forecast/table/", forecast_table, name="forecast-table"),
     path("forecast.csv", forecast_csv, name="forecast-csv"),
     path("forecast.json", forecast_json, name="forecast-json"),
     path("machines/", machine_list, name="machines"),
@@ -32,6 +38,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("architectures/", architecture_list, name="architectures"),
     path("", include("predictions.uploads.urls")),
     path("architectures/<name:slug>/<int:image_size>/", architecture_page, name="architecture"),
+    path("about/", about_page, name="about"),
     path("accuracy/", accuracy_page, name="accuracy"),
     path("method/", method_page, name="method"),
     path("jobs/", job_list, name="jobs"),

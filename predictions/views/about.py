@@ -1,4 +1,4 @@
-"""Pages that explain: how accurate the forecasts are, and how they are made."""
+"""Pages that explain: what the words mean, how accurate forecasts are, how they are made."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.views.decorators.http import conditional_page, require_safe
 from predictions.accuracy import group_lines, machine_accuracies
 from predictions.accuracy_charts import make_accuracy_charts, make_accuracy_hover_texts
 from predictions.public_accuracy import public_accuracy
+from predictions.worked_example import make_worked_example
 from regression.sources import Source
 
 
@@ -33,6 +34,14 @@ def accuracy_page(request: HttpRequest) -> HttpResponse:
         },
     }
     return render(request, "predictions/accuracy.html", context)
+
+
+@require_safe
+@conditional_page
+def about_page(request: HttpRequest) -> HttpResponse:
+    """What the site answers, and its words, for somebody who is new to them."""
+    context = {"page": "about", "example": make_worked_example()}
+    return render(request, "predictions/about.html", context)
 
 
 @require_safe

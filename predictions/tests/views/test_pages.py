@@ -22,6 +22,7 @@ from predictions import catalogue_pages
 from predictions.display import EN_DASH
 from predictions.views import catalogue as catalogue_views
 from predictions.views import errors
+from predictions.worked_example import make_worked_example
 
 
 def text_of(response) -> str:
@@ -184,6 +185,26 @@ def test_the_method_is_explained_in_plain_words(client, db):
     text = text_of(client.get("/method/"))
     for word in ("iterations", "batch size", "epoch", "remainder", "80 % interval"):
         assert word in text
+
+
+class TestAbout:
+    def test_the_words_are_explained_to_somebody_who_is_new(self, catalogue, client):
+        text = text_of(client.get("/about/"))
+        for word in ("Batch size", "Iteration", "Epoch", "Cost", "Interval", "Source", "Fits"):
+            assert f">{word}</dt>" in text
+
+    def test_the_steps_hold_the_numbers_of_this_site(self, catalogue, client):
+        text = text_of(client.get("/about/"))
+        assert "resnet50 on aws-g4dn.xlarge, in batches of 32" in text
+        assert "1,281,167 / 32, rounded up: 40,037 iterations" in text
+        assert "costs</strong> $0.526 an hour (on demand, us-east-1, 2026-01-01)" in text
+        example = make_worked_example()
+        assert f"takes {example.texts.iteration} ms" in text
+        assert f"costs {example.texts.cost}; its interval is {example.texts.cost_range}." in text
+
+    def test_without_a_catalogue_the_words_stand_alone(self, db, client):
+        text = text_of(client.get("/about/"))
+        assert ">Epoch</dt>" in text and "step by step" not in text
 
 
 class TestJobs:
