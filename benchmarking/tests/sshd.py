@@ -33,13 +33,15 @@ _SSHD = next(
 )
 _MARK = "EPOCHCAST_FAKE_MACHINE"
 
-# StrictModes would refuse files below a world-writable /tmp.
+# StrictModes would refuse files below a world-writable /tmp. The login shell of whoever runs the
+# tests finds no start-up files in this home.
 _CONFIGURATION = """
 Port {port}
 ListenAddress {address}
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/authorized_keys
 ForceCommand /bin/sh {folder}/session
+SetEnv HOME={folder}/home
 PidFile none
 StrictModes no
 UsePAM no

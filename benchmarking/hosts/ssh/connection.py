@@ -212,6 +212,8 @@ class SshConnection:
         self._client.get_host_keys().add(name, kind, pinned)
 
         def transport_of(sock: socket.socket, **options: object) -> paramiko.Transport:
+            # Short messages go to and fro, which must not wait for each other's acknowledgement.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             transport = paramiko.Transport(sock, **options)
             transport.get_security_options().key_types = _SIGNATURES.get(kind, (kind,))
             return transport
