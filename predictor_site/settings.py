@@ -313,7 +313,7 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS = {
-    "TITLE": "Epochcast",
+    "TITLE": "Epochcast API",
     "DESCRIPTION": "Training time and cost of CNNs on cloud GPU machines.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
@@ -323,6 +323,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "predictions.api.schema.drop_column_limits",
+        "predictions.api.schema.declare_refusals",
     ],
     # The interface comes from an installed package: nothing is loaded from elsewhere.
     "SWAGGER_UI_DIST": "SIDECAR",

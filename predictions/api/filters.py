@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.forms import CharField
 from django.forms.utils import ErrorList
+from django.http import QueryDict
 from django_filters import rest_framework as filters
 
 from benchmarking.models import (
@@ -20,127 +17,104 @@ from benchmarking.models import (
     Price,
 )
 from benchmarking.specs import Optimizer, Pass, Precision
-from benchmarking.suggestions import did_you_mean
+from benchmarking.suggestions import did_you_mean, quoted
+from predictions.api.filter_fields import (
+    LayerFilter,
+    WordsFilter,
+    architecture_filter,
+    device_filter,
+    machine_filter,
+    provider_filter,
+    refusal,
+    region_filter,
+    whole_number_filter,
+    word_filter,
+)
 from predictions.api.pagination import Pages
 from regression.models import Evaluation
 
 PAGE_PARAMETERS = (Pages.limit_query_param, Pages.offset_query_param, "format")
-LARGEST_NUMBER = 2**31 - 1
-
-
-def _refusal(sentence: str) -> ValidationError:
-    # As a parameter, because messages are templates and a client may send percent signs.
-    return ValidationError("%(sentence)s", code="invalid", params={"sentence": sentence})
+_SHOWN_CHARACTERS = 60
 
 
 class StrictFilterSet(filters.FilterSet):
-    """Refuses a parameter that it does not know: a mistyped filter would filter nothing."""
+    """Refuses what would filter nothing or otherwise than meant.
+
+    That is a parameter that it does not know, and several values where one counts.
+    """
 
     def is_valid(self) -> bool:
-        """Also false where the query string names something that is no filter."""
+        """Also false where the query string is refused before any filter looks at it."""
         known = [*self.filters, *PAGE_PARAMETERS]
         for name in sorted(set(self.data) - set(known)):
-            shown = name[:60]
-            sentence = f"There is no filter {shown!r}{did_you_mean(shown, known)}."
-            self.form.errors[shown] = ErrorList([_refusal(sentence)])
+            shown = name[:_SHOWN_CHARACTERS]
+            sentence = f"There is no filter {quoted(shown)}{did_you_mean(shown, known)}."
+            self.form.errors[shown] = ErrorList([refusal(sentence)])
+        for name in self._given_twice():
+            values = len(set(self.data.getlist(name)))
+            self.form.errors[name] = ErrorList(
+                [refusal(f"Give {name} once (got {values} different values).")]
+            )
         return bool(super().is_valid())
 
-
-class _KnownNameField(CharField):
-    """The name of a row; an unknown one is refused with the closest known ones."""
-
-    def __init__(self, *, names: Any, noun: str, **options: Any) -> None:
-        super().__init__(max_length=80, **options)
-        self._names = names
-        self._noun = noun
-
-    def clean(self, value: Any) -> Any:
-        """The name, where a row has it."""
-        name = super().clean(value)
-        if not name:
-            return name
-        known = list(self._names())
-        if name not in known:
-            raise _refusal(f"Unknown {self._noun} {name!r}{did_you_mean(name, known)}.")
-        return name
-
-
-class NameFilter(filters.CharFilter):
-    """Rows that belong to one machine, device or architecture by its name."""
-
-    field_class = _KnownNameField
-
-
-def machine_filter(field_name: str = "machine__slug") -> NameFilter:
-    """``machine=aws-g4dn.xlarge``."""
-    return NameFilter(
-        field_name=field_name,
-        noun="machine",
-        names=lambda: Machine.objects.order_by().values_list("slug", flat=True),
-    )
-
-
-def device_filter(field_name: str) -> NameFilter:
-    """``device=t4``."""
-    return NameFilter(
-        field_name=field_name,
-        noun="device",
-        names=lambda: Device.objects.order_by().values_list("slug", flat=True),
-    )
-
-
-def architecture_filter(**options: Any) -> NameFilter:
-    """``architecture=resnet50``; a private network is unknown here."""
-    return NameFilter(
-        noun="architecture",
-        names=lambda: (
-            Architecture.objects.public().order_by().values_list("slug", flat=True).distinct()
-        ),
-        **options,
-    )
-
-
-def whole_number_filter(**options: Any) -> filters.NumberFilter:
-    """A whole number that every database can compare."""
-    return filters.NumberFilter(min_value=0, max_value=LARGEST_NUMBER, decimal_places=0, **options)
+    def _given_twice(self) -> list[str]:
+        if not isinstance(self.data, QueryDict):
+            return []
+        return [
+            name
+            for name in sorted(self.data)
+            if len(set(self.data.getlist(name))) > 1
+            and (name in PAGE_PARAMETERS or name in self.filters)
+            and not isinstance(self.filters.get(name), WordsFilter)
+        ]
 
 
 class ArchitectureFilters(StrictFilterSet):
     """Of the list of architectures."""
 
+    slug = architecture_filter()
+    family = architecture_filter("family")
     image_size = whole_number_filter()
 
     class Meta:
         model = Architecture
-        fields = ("slug", "family")
+        fields = ()
 
 
 class DeviceFilters(StrictFilterSet):
     """Of the list of devices."""
 
+    slug = device_filter("slug")
+    kind = word_filter("kind", Device.Kind)
+
     class Meta:
         model = Device
-        fields = ("slug", "kind")
+        fields = ()
 
 
 class MachineFilters(StrictFilterSet):
     """Of the list of machines."""
 
+    slug = machine_filter("slug")
+    provider = provider_filter()
+    availability = word_filter("availability", Machine.Availability)
     device = device_filter("device__slug")
 
     class Meta:
         model = Machine
-        fields = ("slug", "provider", "availability")
+        fields = ()
 
 
 class PriceFilters(StrictFilterSet):
     """Of the list of prices."""
 
     machine = machine_filter()
+    kind = word_filter("kind", Price.Kind)
+    region = region_filter()
 
     class Meta:
         model = Price
-        fields = ("kind", "region")
+        fields = ()
 
 
 class EvaluationFilters(StrictFilterSet):
@@ -159,9 +133,7 @@ class TimingFilters(StrictFilterSet):
     machine = machine_filter("run__machine__slug")
     device = device_filter("run__machine__device__slug")
     run = filters.UUIDFilter(field_name="run_id")
-    precision = filters.ChoiceFilter(
-        field_name="run__stack__precision", choices=[(p.value, p.value) for p in Precision]
-    )
+    precision = word_filter("precision", Precision, field_name="run__stack__precision")
     batch_size = whole_number_filter()
 
 
@@ -169,8 +141,8 @@ class LayerTimingFilters(TimingFilters):
     """Of the timings of convolution layers."""
 
     architecture = architecture_filter(method="filter_architecture")
-    layer = filters.CharFilter(field_name="layer__key", max_length=120)
-    operation = filters.ChoiceFilter(choices=[(p.value, p.value) for p in Pass])
+    layer = LayerFilter(field_name="layer__key", max_length=120)
+    operation = word_filter("operation", Pass)
 
     class Meta:
         model = LayerTiming
@@ -190,7 +162,7 @@ class IterationTimingFilters(TimingFilters):
 
     architecture = architecture_filter(field_name="architecture__slug")
     image_size = whole_number_filter(field_name="architecture__image_size")
-    optimizer = filters.ChoiceFilter(choices=[(o.value, o.value) for o in Optimizer])
+    optimizer = word_filter("optimizer", Optimizer)
 
     class Meta:
         model = IterationTiming

@@ -9,13 +9,13 @@ from __future__ import annotations
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import conditional_page
-from django_filters import rest_framework as filters
 from rest_framework import generics, serializers
 from rest_framework.authentication import SessionAuthentication, TokenAuthentication
 from rest_framework.permissions import IsAdminUser
 
 from benchmarking.models import BenchmarkJob, JobEvent
-from predictions.api.filters import StrictFilterSet, machine_filter
+from predictions.api.filter_fields import WordsFilter, machine_filter
+from predictions.api.filters import StrictFilterSet
 from predictions.api.pagination import Pages
 from predictions.api.problems import ProblemDetails
 
@@ -27,7 +27,7 @@ class JobFilters(StrictFilterSet):
     """Of the list of jobs."""
 
     machine = machine_filter()
-    state = filters.MultipleChoiceFilter(choices=BenchmarkJob.State.choices)
+    state = WordsFilter(noun="state", choices=BenchmarkJob.State.choices)
 
     class Meta:
         model = BenchmarkJob

@@ -134,6 +134,13 @@ class AdviceSerializer(serializers.Serializer):
     together = JointAnswerSerializer(allow_null=True)
 
 
+class ProblemErrorSerializer(serializers.Serializer):
+    """What is wrong with one parameter."""
+
+    parameter = serializers.CharField()
+    detail = serializers.CharField()
+
+
 class ProblemSerializer(serializers.Serializer):
     """Problem details (RFC 9457)."""
 
@@ -141,7 +148,11 @@ class ProblemSerializer(serializers.Serializer):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField()
-    errors = serializers.ListField(child=serializers.DictField(), required=False)
+    errors = ProblemErrorSerializer(many=True)
+    code = serializers.CharField(required=False, help_text="Of a refused file: why.")
+    error_id = serializers.CharField(
+        required=False, help_text="Of a server's error: what to tell the operator."
+    )
 
 
 class ArchitectureSerializer(serializers.ModelSerializer):

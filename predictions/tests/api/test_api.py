@@ -121,11 +121,12 @@ def test_advice_refuses_like_the_page(catalogue, client):
     assert json.loads(response.content)["errors"][0]["parameter"] == "architecture"
 
 
-@pytest.mark.parametrize("page", ["limit=99999999999999999999", "limit=-1&offset=9" + "9" * 30])
-def test_absurd_pages_are_cut_down(get, page):
+@pytest.mark.parametrize(
+    ("page", "shown"), [("limit=" + "9" * 30, 6), ("limit=5&offset=" + "9" * 5000, 0)]
+)
+def test_absurd_pages_are_cut_down(get, page, shown):
     answer = get(f"machines/?{page}")
-    assert answer["count"] == 6
-    assert len(answer["results"]) in (0, 6)
+    assert (answer["count"], len(answer["results"])) == (6, shown)
 
 
 def test_a_filter_that_is_no_number_is_refused_in_a_sentence(catalogue, client):

@@ -109,7 +109,7 @@ def test_private_networks_are_not_told_of(run, get, client):
         ("batch_size=-1", "batch_size", "Ensure this value is greater than or equal to 0."),
         ("batch_size=9999999999", "batch_size", "Ensure this value is less than or equal to "),
         ("run=none", "run", "Enter a valid UUID."),
-        ("precision=fp8", "precision", "Select a valid choice. fp8 is not one of the available"),
+        ("precision=fp8", "precision", "Unknown precision 'fp8': it is one of fp32, tf32, amp."),
     ],
 )
 @pytest.mark.parametrize("kind", ["layers", "iterations"])
