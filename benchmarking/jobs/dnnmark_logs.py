@@ -163,6 +163,7 @@ def _reported_name(device: Device) -> str:
 
 
 def _layer_of(section: Section, hints: LogHints, file_name: str) -> ConvolutionSpec:
+    told: ConvolutionSpec | None
     try:
         if "layer" in section.headers:
             told = layer_of_heading(section.headers["layer"])

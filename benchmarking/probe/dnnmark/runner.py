@@ -127,10 +127,12 @@ class DnnmarkProbe:
             for item in group:
                 yield _error_line(item, "unsupported", reason)
             return
-        timed = {}
+        timed = {FORWARD: Timed(), BACKWARD: Timed()}
         for direction in (FORWARD, BACKWARD):
-            sizes = sorted(item["batch_size"] for item in group if direction in _directions(item))
-            timed[direction] = self._time_direction(group[0], direction, sizes)
+            sizes = {item["batch_size"] for item in group if direction in _directions(item)}
+            # A batch size without one of its passes is of no use.
+            sizes -= set(timed[FORWARD].failures)
+            timed[direction] = self._time_direction(group[0], direction, sorted(sizes))
         for item in group:
             line = _line_of(item, timed)
             if line is not None:
