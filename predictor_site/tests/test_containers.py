@@ -40,7 +40,7 @@ def option(command: list[str], name: str) -> str:
 def settings_variables() -> set[str]:
     """Every variable that settings.py reads."""
     source = (settings.BASE_DIR / "predictor_site" / "settings.py").read_text(encoding="utf-8")
-    return set(re.findall(r'environment\.\w+\(\s*"(\w+)"', source))
+    return set(re.findall(r'environment\.\w+\(\s*(?:environment,\s*)?"(\w+)"', source))
 
 
 def test_compose_runs_web_worker_beat_database_and_broker() -> None:

@@ -26,7 +26,7 @@ REGISTRY_HOSTS = [
 ]
 MACHINE_PATH = re.compile(
     r"(?<![\w.$}/:-])/(?:"
-    + "|".join(("work", "root", "home/[a-z]+", "opt/[a-z]+", "Users"))
+    + "|".join(("work", "root", "home/[a-z]+", "opt/(?!pytorch/)[a-z]+", "Users"))
     + r")/"
 )
 MAXIMUM_FIXTURE_BYTES = 15 * 1024 * 1024
@@ -103,5 +103,5 @@ def test_every_document_named_in_the_readme_exists() -> None:
 
 def test_every_setting_is_documented() -> None:
     text = (settings.BASE_DIR / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    documented = set(re.findall(r"^\| `([A-Z_]+)` \|", text, flags=re.MULTILINE))
+    documented = set(re.findall(r"^\| `([A-Z_0-9]+)` \|", text, flags=re.MULTILINE))
     assert documented == settings_variables()
