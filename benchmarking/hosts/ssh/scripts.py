@@ -92,8 +92,9 @@ exit 0
 """
 
 _CHECK = """
-command -v {python} > /dev/null || {{ echo "there is no {python}"; exit {lacks_program}; }}
-{python} -c 'import importlib.util as u, platform as p
+python={python}
+command -v "$python" > /dev/null || {{ echo "there is no $python"; exit {lacks_program}; }}
+"$python" -c 'import importlib.util as u, platform as p
 print(p.python_version(), "yes" if u.find_spec("torch") else "no")' || exit
 {free_kib}
 """
