@@ -36,7 +36,8 @@ _NO_CREDENTIALS = (
     "no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, "
     "where the workers run"
 )
-_SPOT_REASON = "Server.SpotInstanceTermination"
+SPOT_REASON = "Server.SpotInstanceTermination"
+"""Stands in the reason of an instance that AWS took back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class InstanceView:
     @property
     def is_interrupted(self) -> bool:
         """Whether AWS took it back, as it may with a spot instance."""
-        return self.reason_code == _SPOT_REASON
+        return self.reason_code == SPOT_REASON
 
 
 class Ec2Api:

@@ -22,7 +22,7 @@ from benchmarking.hosts.base import (
     ProcessReport,
     ProcessStatus,
 )
-from benchmarking.hosts.ec2.api import Ec2Api, InstanceView
+from benchmarking.hosts.ec2.api import SPOT_REASON, Ec2Api, InstanceView
 from benchmarking.hosts.ec2.errors import Ec2Error, ErrorClass
 from benchmarking.hosts.ec2.launch import ApiOf, LaunchRound, stored_user_data
 from benchmarking.hosts.ec2.termination import (
@@ -276,7 +276,8 @@ class Ec2Host:
             raise _NoMachineError(message)
         if view.is_alive:
             return view
-        message = f"{instance.instance_id} is {view.state}: {view.reason or 'nobody says why'}"
+        reason = view.reason or view.reason_code or "nobody says why"
+        message = f"{instance.instance_id} is {view.state}: {reason}"
         if view.is_over:
             instances.mark_terminated(instance, message)
         if view.is_interrupted:
@@ -286,7 +287,8 @@ class Ec2Host:
     def _gone(self) -> _NoMachineError:
         """What is said of the machine of a job that has none any more."""
         last = CloudInstance.objects.filter(job=self._job).order_by("-id").first()
-        return _NoMachineError(last.message if last is not None else "There is no machine.")
+        message = last.message if last is not None else "There is no machine."
+        return _InterruptedError(message) if SPOT_REASON in message else _NoMachineError(message)
 
     def _ssh(self, instance: CloudInstance) -> Host:
         keys = read_job_secret(self._job)
