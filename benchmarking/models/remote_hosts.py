@@ -19,6 +19,9 @@ class RemoteHost(models.Model):
         max_length=1000, help_text="As ssh-keyscan prints it, without the name: ssh-ed25519 AAAA..."
     )
     login_key = models.BinaryField(help_text="The private key, encrypted.")
+    login_public_key = models.CharField(
+        max_length=2000, help_text="Its public half, for the authorized_keys of that user."
+    )
     python = models.CharField(
         max_length=200, default="python3", help_text="The interpreter there that has torch."
     )
