@@ -10,18 +10,23 @@ from __future__ import annotations
 import logging
 import traceback
 import uuid
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from benchmarking.hosts.base import Host, HostJob, HostUnavailableError
+from benchmarking.hosts.base import (
+    Host,
+    HostFaultError,
+    HostJob,
+    HostUnavailableError,
+)
 from benchmarking.hosts.registry import host_of
+from benchmarking.jobs.faults import RefusingHost, refused, silent
 from benchmarking.jobs.lifecycle import Reason, State, job_transition, write_event
-from benchmarking.jobs.step import StaleLeaseError, Step
+from benchmarking.jobs.step import Ring, StaleLeaseError, Step
 from benchmarking.jobs.steps import HANDLERS
 from benchmarking.models import BenchmarkJob
 
@@ -32,7 +37,9 @@ POLL_SECONDS = 5.0
 FAILURES_UNTIL_CLEANING = 5
 LONGEST_BACK_OFF_SECONDS = 600.0
 
-Ring = Callable[[uuid.UUID, float], None]
+# No lease and no wait is longer: a moment further ahead was written by a clock that was wrong.
+LONGEST_LEASE = timedelta(minutes=10)
+LONGEST_WAIT = timedelta(hours=2)
 
 
 def advance_job(
@@ -69,20 +76,16 @@ def advance_job(
     try:
         step = Step(
             job=job,
-            host=host if host is not None else host_of(job),
+            host=host if host is not None else _host_of(job),
             host_job=HostJob(job.pk, dict(job.host_state)),
             lease_token=lease_token,
             poll_seconds=poll_seconds,
             now=timezone.now(),
+            ring=ring,
         )
-        delay_seconds = HANDLERS[State(job.state)](step)
+        delay_seconds = _take_step(step)
     except StaleLeaseError:
         delay_seconds = 0.0
-        _return_lease(job_id, lease_token, delay_seconds)
-    except HostUnavailableError as error:
-        logger.info("job %s waits: %s", job_id, error)
-        delay_seconds = 3 * poll_seconds
-        _give_up_lost_computer(job, lease_token, str(error))
         _return_lease(job_id, lease_token, delay_seconds)
     except Exception:
         logger.exception("a step of job %s failed", job_id)
@@ -97,6 +100,25 @@ def advance_job(
     return delay_seconds
 
 
+def _take_step(step: Step) -> float:
+    """Do what the state asks for, or what the host's refusal or silence leads to."""
+    try:
+        return HANDLERS[State(step.job.state)](step)
+    except HostUnavailableError as error:
+        logger.info("job %s waits: %s", step.job.pk, error)
+        return silent(step, str(error))
+    except HostFaultError as error:
+        return refused(step, error)
+
+
+def _host_of(job: BenchmarkJob) -> Host:
+    """The job's host, or one that refuses everything for the reason that it cannot be made."""
+    try:
+        return host_of(job)
+    except HostFaultError as error:
+        return cast(Host, RefusingHost(error))
+
+
 def due_job_ids(limit: int = 1000) -> list[uuid.UUID]:
     """Jobs whose next step is due and that nobody has in hand, the longest waiting first.
 
@@ -104,7 +126,7 @@ def due_job_ids(limit: int = 1000) -> list[uuid.UUID]:
     """
     now = timezone.now()
     return list(
-        BenchmarkJob.objects.filter(_unfinished(), _free(now), due_at__lte=now)
+        BenchmarkJob.objects.filter(_unfinished(), _free(now), _due(now))
         .order_by("due_at")
         .values_list("pk", flat=True)[:limit]
     )
@@ -115,7 +137,12 @@ def _unfinished() -> Q:
 
 
 def _free(now: datetime) -> Q:
-    return Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lte=now)
+    is_held = Q(lease_expires_at__gt=now, lease_expires_at__lte=now + LONGEST_LEASE)
+    return Q(lease_expires_at__isnull=True) | ~is_held
+
+
+def _due(now: datetime) -> Q:
+    return Q(due_at__lte=now) | Q(due_at__gt=now + LONGEST_WAIT)
 
 
 def _take_lease(job_id: uuid.UUID, lease_seconds: float) -> uuid.UUID | None:
@@ -123,7 +150,7 @@ def _take_lease(job_id: uuid.UUID, lease_seconds: float) -> uuid.UUID | None:
     token = uuid.uuid4()
     # A message that comes before its time is a second one for the same step, from a sweep: it
     # ends here, or every sweep would add one more chain of messages to a running job.
-    rows = BenchmarkJob.objects.filter(_unfinished(), _free(now), due_at__lte=now, pk=job_id)
+    rows = BenchmarkJob.objects.filter(_unfinished(), _free(now), _due(now), pk=job_id)
     taken = rows.update(lease_token=token, lease_expires_at=now + timedelta(seconds=lease_seconds))
     return token if taken == 1 else None
 
@@ -138,22 +165,6 @@ def _return_lease(
         **changes,
     )
     return returned == 1
-
-
-def _give_up_lost_computer(job: BenchmarkJob, lease_token: uuid.UUID, message: str) -> None:
-    """End an overdue local job whose computer is gone: nothing there costs money."""
-    if job.host_kind != BenchmarkJob.HostKind.LOCAL or timezone.now() <= job.deadline:
-        return
-    if job.state != State.CLEANING and not job_transition(
-        job=job,
-        to=State.CLEANING,
-        reason=Reason.DEADLINE,
-        message=message,
-        lease_token=lease_token,
-    ):
-        return
-    final_state = Reason(job.reason).outcome.final_state
-    job_transition(job=job, to=final_state, message=message, lease_token=lease_token)
 
 
 def _record_failure(job: BenchmarkJob, lease_token: uuid.UUID) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F
 
+from benchmarking.jobs.deadlines import PROGRESS_LIMIT
 from benchmarking.jobs.ingest import IngestError, open_run, store_lines
-from benchmarking.jobs.lifecycle import Reason
+from benchmarking.jobs.lifecycle import Reason, State
 from benchmarking.jobs.provenance import ProvenanceError
 from benchmarking.jobs.step import StaleLeaseError, Step
 from benchmarking.models import MeasurementRun
@@ -117,6 +119,7 @@ def _store(step: Step, records: list[ResultLine], stored_bytes: int) -> None:
                 failed_count=F("failed_count") + failures,
                 current_work=_describe_last(records) or job.current_work,
                 host_state=step.host_job.state,
+                **_moved_deadline(step),
             )
             if moved != 1:
                 raise StaleLeaseError
@@ -128,6 +131,13 @@ def _store(step: Step, records: list[ResultLine], stored_bytes: int) -> None:
     job.ingested_bytes += stored_bytes
     job.stored_count += timings
     job.failed_count += failures
+
+
+def _moved_deadline(step: Step) -> dict[str, datetime]:
+    """While the probe runs each line gives it time for the next; elsewhere lines give none."""
+    if step.job.state != State.RUNNING:
+        return {}
+    return {"state_deadline": step.now + PROGRESS_LIMIT}
 
 
 def _run_and_its_lines(

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from benchmarking.jobs.advance import Ring
 from benchmarking.jobs.budget import zero_limit
 from benchmarking.jobs.claims import claim_work
 from benchmarking.jobs.deadlines import LONGEST_QUEUE_TIME
 from benchmarking.jobs.lifecycle import write_event
 from benchmarking.jobs.planner import MeasurementPlan
 from benchmarking.jobs.quote import JobQuote, JobRefusedError, quote_job
+from benchmarking.jobs.step import Ring
 from benchmarking.models import BenchmarkJob, Machine, Price, RemoteHost
 from benchmarking.probe.plan import StackRequest, Work, build_plan
 from benchmarking.specs import DeviceKind

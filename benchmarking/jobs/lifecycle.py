@@ -69,6 +69,7 @@ class Reason(StrEnum):
     INSTANCE_LOST = "instance_lost"
     HOST_KEY_MISMATCH = "host_key_mismatch"
     LOGIN_REFUSED = "login_refused"
+    LAUNCH_TIMEOUT = "launch_timeout"
     BOOT_TIMEOUT = "boot_timeout"
     SETUP_FAILED = "setup_failed"
     DISK_FULL = "disk_full"
@@ -91,10 +92,15 @@ _OUTCOMES: Mapping[Reason, Outcome] = {
         State.CANCELLED, False, "Cancelled; finished timings are kept, a new job measures the rest."
     ),
     Reason.DEADLINE: Outcome(
-        State.FAILED, False, "The job passed its deadline; finished timings are kept."
+        State.FAILED,
+        False,
+        "The job passed its deadline; finished timings are kept, a new job measures the rest.",
     ),
     Reason.PROBE_REFUSED: Outcome(
-        State.FAILED, False, "The probe cannot carry out this plan there; its message says why."
+        State.FAILED,
+        False,
+        "The probe cannot carry out this plan there; its message says why. Mend the image or the "
+        "interpreter that it is started with.",
     ),
     Reason.PROBE_DIED: Outcome(
         State.FAILED, True, "The probe ended early; a new job measures what is left."
@@ -109,12 +115,15 @@ _OUTCOMES: Mapping[Reason, Outcome] = {
         State.FAILED, False, "The results hold a wrong line; the raw file is kept, look at it."
     ),
     Reason.WRONG_MACHINE: Outcome(
-        State.FAILED, False, "The timings were not taken on this machine and were not stored."
+        State.FAILED,
+        False,
+        "The timings were not taken on this machine and were not stored; correct the instance type "
+        "or the name by which the catalogue knows its device.",
     ),
     Reason.STEP_FAILED: Outcome(
         State.FAILED,
         True,
-        "A step failed five times in a row; its last traceback is in the events.",
+        "A step failed five times in a row; its last traceback is in the events, please report it.",
     ),
     Reason.NO_CAPACITY: Outcome(
         State.FAILED,
@@ -160,6 +169,12 @@ _OUTCOMES: Mapping[Reason, Outcome] = {
     ),
     Reason.LOGIN_REFUSED: Outcome(
         State.FAILED, False, "The host refuses the login; check the user and its key there."
+    ),
+    Reason.LAUNCH_TIMEOUT: Outcome(
+        State.FAILED,
+        True,
+        "The cloud did not answer, or did not give the machine in time; see whether it works for "
+        "other programs.",
     ),
     Reason.BOOT_TIMEOUT: Outcome(
         State.FAILED, True, "The machine did not answer over SSH in time; look at its image."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -123,6 +123,29 @@ class IterationWork:
 
 
 Work = ConvolutionWork | IterationWork
+
+
+def work_of_plan(plan: Mapping[str, Any]) -> list[Work]:
+    """The work of a stored plan, in its order."""
+    return [_work_of_item(item) for item in plan["work"]]
+
+
+def stack_of_plan(plan: Mapping[str, Any]) -> StackRequest:
+    """What a stored plan chooses of the software stack."""
+    values = dict(plan["stack"])
+    # Plans of before there was a second engine name none.
+    engine = Engine(values.pop("engine", Engine.TORCH))
+    return StackRequest(**{**values, "precision": Precision(values["precision"])}, engine=engine)
+
+
+def _work_of_item(item: Mapping[str, Any]) -> Work:
+    values = {name: value for name, value in item.items() if name != "kind"}
+    if item["kind"] == "convolution":
+        values["layer"] = ConvolutionSpec(**values["layer"])
+        values["passes"] = tuple(Pass(operation) for operation in values["passes"])
+        return ConvolutionWork(**values)
+    values["optimizer"] = Optimizer(values["optimizer"])
+    return IterationWork(**values)
 
 
 def build_plan(

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from benchmarking.hosts.base import HostJob, HostUnavailableError, ProcessReport, ProcessStatus
+from benchmarking.hosts.base import (
+    HostFaultError,
+    HostJob,
+    HostUnavailableError,
+    ProcessReport,
+    ProcessStatus,
+)
 
 
 class ProcessDeath(BaseException):
@@ -15,7 +22,8 @@ class FakeHost:
     """Follows ``hosts.base.Host``.
 
     ``die_at`` names a call, as ``"before start"`` or ``"after start"``, at which the worker dies
-    once; ``failures`` counts down the times that every call raises.
+    once; ``failures`` counts down the times that every call raises; ``faults`` holds what a call
+    refuses for.
     """
 
     def __init__(self) -> None:
@@ -31,6 +39,7 @@ class FakeHost:
         self.die_at = ""
         self.failures = 0
         self.is_away = False
+        self.faults: dict[str, HostFaultError] = {}
 
     def say(self, data: bytes) -> None:
         """Let the probe print."""
@@ -39,6 +48,10 @@ class FakeHost:
     def end(self, exit_code: int | None = 0, errors: str = "") -> None:
         """Let the probe end."""
         self.report = ProcessReport(ProcessStatus.ENDED, exit_code, errors)
+
+    def interrupt(self) -> None:
+        """Let the cloud take the machine away; the probe was told to end."""
+        self.report = replace(self.report, is_interrupted=True)
 
     @property
     def is_running(self) -> bool:
@@ -49,6 +62,8 @@ class FakeHost:
         self._die(f"before {name}")
         if self.is_away:
             raise HostUnavailableError("nobody answers")
+        if name in self.faults:
+            raise self.faults[name]
         if self.failures:
             self.failures -= 1
             raise RuntimeError(f"{name} went wrong")

@@ -114,7 +114,7 @@ def test_computer_that_never_comes_back_is_given_up_after_the_deadline(
     host.is_away = True
     clock.move_to(NOON + timedelta(hours=2))
 
-    advance_job(job.pk, host=host)
+    ended = finish(job, host, clock)
 
-    assert reload(job).is_final
-    assert reload(job).reason == ("cancelled" if state == State.CLEANING else "deadline")
+    assert timezone.now() - NOON < timedelta(hours=2, minutes=10)
+    assert ended.reason == ("cancelled" if state == State.CLEANING else "deadline")

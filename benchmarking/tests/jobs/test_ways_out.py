@@ -165,7 +165,7 @@ def test_of_two_jobs_whose_turn_comes_at_once_one_waits(
 ) -> None:
     first = new_job(machine)
     second = factories.create_job(machine=machine, plan=first.plan)
-    monkeypatch.setattr("benchmarking.jobs.steps._other_local_job_is_under_way", lambda job: False)
+    monkeypatch.setattr("benchmarking.jobs.steps.jobs_before", lambda job: 0)
 
     advance_job(first.pk, host=host)
     advance_job(second.pk, host=host)
