@@ -6,6 +6,7 @@ import gzip
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import time_machine
@@ -51,7 +52,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def ask(catalogue, answered, client: Client) -> Callable[..., HttpResponse]:
     """Fetch an address that has been fetched before."""
 
-    def fetch(path: str = "/", query: str = QUERY, **headers: str) -> HttpResponse:
+    def fetch(path: str = "/", query: str = QUERY, **headers: str) -> Any:
         return client.get(f"{path}?{query}", headers={"Accept-Encoding": "gzip"} | headers)
 
     fetch()
@@ -206,13 +207,15 @@ class TestNeverStale:
         assert text_of(ask()) == before
 
     def test_a_write_while_the_page_was_made_is_not_kept(self, ask, answered, monkeypatch):
-        def write_meanwhile(forecast, day):
+        def write_meanwhile(query):
+            forecast = make_forecast(query)
             change_price()
-            return ""
+            return forecast
 
+        make_forecast = views.make_forecast
         change_by_hand()
         with monkeypatch.context() as patched:
-            patched.setattr(views, "stale_price_sentence", write_meanwhile)
+            patched.setattr(views, "make_forecast", write_meanwhile)
             ask()
         ask()
         assert len(answered) == 2

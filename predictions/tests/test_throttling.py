@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
 from django.core.cache import caches
 from django.core.cache.backends.filebased import FileBasedCache
 from django.test import RequestFactory, override_settings
@@ -124,6 +125,6 @@ def test_redis_counts_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     with override_settings(CACHES=places):
         request = RequestFactory().get("/")
-        request.user = None
+        request.user = AnonymousUser()
         answers = [SharedAnonThrottle().allow_request(request, None) for _ in range(4)]
     assert answers == [True, True, True, False]

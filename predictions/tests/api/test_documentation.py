@@ -35,7 +35,7 @@ PYTHON_OUTPUTS = {
     "machines": "6 machines, all of them once: True\n",
     "prices": "400 machine\n",
 }
-CURL_ENDPOINTS = ["predictions", "advice", "timings", "devices", "jobs"]
+CURL_ENDPOINTS = ["predictions", "predictions", "advice", "timings", "devices", "jobs"]
 
 
 def endpoint_of(block: str) -> str:
@@ -75,8 +75,8 @@ def test_python_prints(block, site, capsys):
     assert capsys.readouterr().out == PYTHON_OUTPUTS[endpoint_of(block)]
 
 
-def run_curl(endpoint: str, url: str, token: str = "") -> str:
-    (block,) = (block for block in blocks("bash") if endpoint_of(block) == endpoint)
+def run_curl(endpoint: str, url: str, token: str = "", place: int = 0) -> str:
+    block = [block for block in blocks("bash") if endpoint_of(block) == endpoint][place]
     result = subprocess.run(
         ["bash", "-c", on_server(block, url)],
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", "TOKEN": token, "no_proxy": "*"},
@@ -97,6 +97,12 @@ class TestCurl:
             ("aws-g4dn.xlarge", 16),
             ("aws-g4dn.xlarge", 32),
         ]
+
+    def test_predictions_with_extras(self, site):
+        answer = json.loads(run_curl("predictions", site, place=1))
+        (row,) = answer["rows"]
+        assert (answer["query"]["start_minutes"], answer["query"]["storage_gib"]) == (5, 200)
+        assert row["total_seconds"] == pytest.approx(row["epoch_seconds"] + 5 * 60)
 
     def test_advice(self, site):
         (answer,) = json.loads(run_curl("advice", site))["answers"]
