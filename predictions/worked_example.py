@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from predictions.display import format_exact_usd
+from predictions.display import (
+    format_duration,
+    format_exact_usd,
+    format_number,
+    format_number_range,
+    format_usd,
+    format_usd_range,
+    relative_error,
+)
 from predictions.forecast import load_choices, make_forecast
 from predictions.form import PRICE_LABELS, example_parameters
-from predictions.query import parse_query
-from predictions.row_texts import RowTexts, texts_of
-from predictions.rows import ForecastRow
+from predictions.query import DEFAULT_PRICE_KIND, ForecastQuery, parse_query
+from predictions.rows import ForecastRow, Series
 
 BATCH_SIZE = 32
 
@@ -23,12 +30,17 @@ class WorkedExample:
     """
 
     row: ForecastRow
-    texts: RowTexts
     examples: int
     iterations: int
     epochs: int
+    iteration_ms: str
+    iteration_ms_range: str
+    epoch: str
+    total: str
     hourly: str
     price_label: str
+    cost: str
+    cost_range: str
     path: str
 
 
@@ -43,14 +55,27 @@ def make_worked_example() -> WorkedExample | None:
     (series,) = make_forecast(query).series
     if not series.answered or series.price is None:
         return None
+    return _in_steps(query, series, f"/?{parse_query(parameters, choices).to_query_string()}")
+
+
+def _in_steps(query: ForecastQuery, series: Series, path: str) -> WorkedExample:
     row = series.answered[0]
+    low, high = row.iteration_ms_low, row.iteration_ms_high
+    error = relative_error(row.iteration_ms or 0.0, low, high)
+    cost = row.total_cost_usd or 0.0
+    total_low, total_high = series.total_interval(row)
     return WorkedExample(
         row=row,
-        texts=texts_of(row, series),
         examples=query.examples,
         iterations=math.ceil(query.examples / BATCH_SIZE),
         epochs=query.epochs,
+        iteration_ms=format_number(row.iteration_ms, error),
+        iteration_ms_range=format_number_range(low, high, error),
+        epoch=format_duration(row.epoch_seconds, error),
+        total=format_duration(row.total_seconds, error),
         hourly=format_exact_usd(row.usd_per_hour),
-        price_label=PRICE_LABELS[series.price.kind],
-        path=f"/?{parse_query(parameters, choices).to_query_string()}",
+        price_label=PRICE_LABELS[row.price_kind or DEFAULT_PRICE_KIND],
+        cost=format_usd(cost, error),
+        cost_range=format_usd_range(cost * total_low, cost * total_high, error),
+        path=path,
     )

@@ -199,8 +199,8 @@ class TestAbout:
         assert "1,281,167 / 32, rounded up: 40,037 iterations" in text
         assert "costs</strong> $0.526 an hour (on demand, us-east-1, 2026-01-01)" in text
         example = make_worked_example()
-        assert f"takes {example.texts.iteration} ms" in text
-        assert f"costs {example.texts.cost}; its interval is {example.texts.cost_range}." in text
+        assert f"takes {example.iteration_ms} ms" in text
+        assert f"costs {example.cost}; its interval is {example.cost_range}." in text
 
     def test_without_a_catalogue_the_words_stand_alone(self, db, client):
         text = text_of(client.get("/about/"))
