@@ -16,6 +16,7 @@ from django.utils import timezone
 from benchmarking.jobs.budget import job_cost_usd
 from benchmarking.jobs.explanations import explain_state
 from benchmarking.jobs.lifecycle import Reason, State
+from benchmarking.jobs.retry import agreed_usd
 from benchmarking.models import Architecture, BenchmarkJob, JobEvent, Machine
 from benchmarking.progress import seconds_left
 from predictions.display import format_duration, format_exact_usd
@@ -39,7 +40,8 @@ class JobLine:
 class JobProgress:
     """How far a job is; each text changes only when there is something new to read.
 
-    ``last_event`` is the newest event's id, 0 where there is none.
+    ``last_event`` is the newest event's id, 0 where there is none; ``retry_text`` is what a retry
+    may cost, empty where nothing is paid.
     """
 
     job: BenchmarkJob
@@ -50,6 +52,7 @@ class JobProgress:
     maximum_text: str
     last_event: int
     retried_by: UUID | None
+    retry_text: str
 
     @property
     def is_over(self) -> bool:
@@ -123,6 +126,7 @@ def job_progress(job: BenchmarkJob) -> JobProgress:
         cost_text=usd_text(job_cost_usd(job)) if is_paid(job) else "",
         maximum_text=usd_text(job.maximum_usd) if job.maximum_usd is not None else "",
         last_event=last_event or 0,
+        retry_text=_retry_text(job),
         retried_by=BenchmarkJob.objects.filter(retry_of=job).values_list("pk", flat=True).first(),
     )
 
@@ -178,6 +182,11 @@ def machines_with_jobs() -> list[str]:
     """The names of machines that jobs were made for."""
     machines = Machine.objects.filter(jobs__isnull=False).order_by("slug").distinct()
     return list(machines.values_list("slug", flat=True))
+
+
+def _retry_text(job: BenchmarkJob) -> str:
+    usd = agreed_usd(job) if job.is_final else None
+    return "" if usd is None else usd_text(usd)
 
 
 def _event_line(event: JobEvent) -> EventLine:

@@ -55,7 +55,7 @@ def retry_job(
     """
     if not job.is_final:
         raise JobRefusedError("The job is not over yet; cancel it first, or wait for its end.")
-    return _go_on(job, maximum_usd=_first_agreement(job), created_by=user, ring=ring)
+    return _go_on(job, maximum_usd=agreed_usd(job), created_by=user, ring=ring)
 
 
 def retry_automatically(job: BenchmarkJob) -> BenchmarkJob | None:
@@ -172,7 +172,7 @@ def _successor(job: BenchmarkJob) -> BenchmarkJob | None:
     return BenchmarkJob.objects.defer("plan").filter(retry_of=job).first()
 
 
-def _first_agreement(job: BenchmarkJob) -> Decimal | None:
+def agreed_usd(job: BenchmarkJob) -> Decimal | None:
     """What was agreed to for the first job of the chain, within today's limit."""
     first = job
     while first.retry_of is not None:

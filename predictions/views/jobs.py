@@ -13,6 +13,8 @@ from django.views.decorators.http import conditional_page, require_POST, require
 
 from benchmarking.jobs.budget import spending
 from benchmarking.jobs.lifecycle import State, cancel_job
+from benchmarking.jobs.quote import JobRefusedError
+from benchmarking.jobs.retry import retry_job
 from benchmarking.models import BenchmarkJob
 from benchmarking.tasks import ring_for_job
 from predictions.job_pages import (
@@ -63,16 +65,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 @for_operators
 def job_page(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """One job: how far it is, what happened, what may be done."""
-    job = get_object_or_404(jobs_to_list(), pk=pk)
-    context = {
-        "page": "jobs",
-        "progress": job_progress(job),
-        "events": events_of(job, request.GET.get("events", 1)),
-        "networks": networks_of(job),
-        "runs": runs_of(job),
-        "poll_seconds": POLL_SECONDS,
-    }
-    return render(request, "predictions/jobs/job.html", context)
+    return _job_page(request, get_object_or_404(jobs_to_list(), pk=pk))
 
 
 @require_safe
@@ -87,12 +80,14 @@ def job_progress_part(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """
     job = get_object_or_404(jobs_to_list(), pk=pk)
     progress = job_progress(job)
+    events = events_of(job, request.GET.get("events", 1))
     is_news = request.GET.get("seen", "") != str(progress.last_event)
     context = {
         "progress": progress,
         "is_news": is_news,
         "announces": is_news and request.GET.get("state", "") != job.state,
-        "events": events_of(job) if is_news else None,
+        "events": events,
+        "events_page": events.number,
         "poll_seconds": POLL_SECONDS,
     }
     return render(request, "predictions/jobs/_part.html", context)
@@ -118,10 +113,15 @@ def retry(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Make a job of what is still missing of one that has ended."""
     require(request, MAY_START)
     job = get_object_or_404(BenchmarkJob, pk=pk)
-    from benchmarking.jobs.retry import retry_job
-
-    new_job = retry_job(job, user=request.user, ring=ring_for_job)
-    return redirect("job", pk=new_job.pk)
+    try:
+        successor = retry_job(job, user=request.user, ring=ring_for_job)
+    except JobRefusedError as error:
+        # The second of two clicks finds what the first has made.
+        found = BenchmarkJob.objects.filter(retry_of=job).values_list("pk", flat=True).first()
+        if found is None:
+            return _job_page(request, jobs_to_list().get(pk=pk), refusal=str(error), status=409)
+        return redirect("job", pk=found)
+    return redirect("job", pk=successor.pk)
 
 
 @require_safe
@@ -131,3 +131,20 @@ def spending_page(request: HttpRequest) -> HttpResponse:
     """What this month has cost, by job and machine, and what the limits leave."""
     context = {"page": "jobs", "report": make_spending_report()}
     return render(request, "predictions/jobs/spending.html", context)
+
+
+def _job_page(
+    request: HttpRequest, job: BenchmarkJob, *, refusal: str = "", status: int = 200
+) -> HttpResponse:
+    events = events_of(job, request.GET.get("events", 1))
+    context = {
+        "page": "jobs",
+        "progress": job_progress(job),
+        "events": events,
+        "events_page": events.number,
+        "networks": networks_of(job),
+        "runs": runs_of(job),
+        "refusal": refusal,
+        "poll_seconds": POLL_SECONDS,
+    }
+    return render(request, "predictions/jobs/job.html", context, status=status)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
@@ -79,3 +82,9 @@ def launch(job: BenchmarkJob, *, minutes: int = 30, **values: Any) -> CloudInsta
         "expires_at": now + timedelta(hours=1),
     }
     return CloudInstance.objects.create(job=job, **{**defaults, **values})
+
+
+def text_of(response: HttpResponse) -> str:
+    """The words of a page, with single spaces between them."""
+    words = re.sub(r"<[^>]+>", " ", response.content.decode())
+    return re.sub(r"\s+", " ", html.unescape(words))

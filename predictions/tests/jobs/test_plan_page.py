@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from decimal import Decimal
 from html.parser import HTMLParser
@@ -20,15 +19,10 @@ from benchmarking.tests.factories import (
     create_stack,
     create_timings,
 )
-from predictions.tests.jobs.conftest import cloud_job, launch
+from predictions.tests.jobs.conftest import cloud_job, launch, text_of
 from predictions.uploads.tokens import OWN_PREFIX
 
 PLAN = "/jobs/new/?machine=aws-g4dn.xlarge&architecture=resnet50&batch_sizes=1,2"
-
-
-def text_of(response) -> str:
-    words = re.sub(r"<[^>]+>", " ", response.content.decode())
-    return re.sub(r"\s+", " ", html.unescape(words))
 
 
 def maximum_usd() -> Decimal:
