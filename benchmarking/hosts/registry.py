@@ -42,7 +42,9 @@ def local_host() -> LocalHost:
     )
 
 
-def ssh_host(remote_host: RemoteHost) -> SshHost:
+def ssh_host(
+    remote_host: RemoteHost, connect_timeout: float = 10.0, call_seconds: float = 45.0
+) -> SshHost:
     """The computer that ``remote_host`` describes, with its login key decrypted just now.
 
     Raises ``HostFaultError`` if this process has not the key that it is encrypted with.
@@ -64,7 +66,9 @@ def ssh_host(remote_host: RemoteHost) -> SshHost:
             login_private_key=login_key,
             host_public_key=remote_host.host_public_key,
             python=remote_host.python,
-        )
+        ),
+        connect_timeout,
+        call_seconds,
     )
 
 
