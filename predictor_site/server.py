@@ -9,7 +9,6 @@ import argparse
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,8 @@ from pathlib import Path
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
+
+from predictor_site.ports import refuse_taken_port
 
 WEB_PROCESSES = 2
 WORKER_PROCESSES = 2
@@ -40,27 +41,19 @@ def ensure_secret_key(folder: Path) -> None:
         file.write(get_random_secret_key())
 
 
-def is_port_free(host: str, port: int) -> bool:
-    """Whether a server can listen on ``host`` and ``port``."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True
-
-
 def child_commands(host: str, port: int) -> dict[str, list[str]]:
     """The command line of each child process by its role."""
     bracketed = f"[{host}]" if ":" in host else host
-    celery = [sys.executable, "-m", "celery", "--quiet", "--app", "predictor_site"]
+    # Celery advises against root for its pickled messages, and ours are JSON alone.
+    no_advice = ["-W", "ignore:You're running the worker with superuser privileges"]
+    celery = [sys.executable, *no_advice, "-m", "celery", "--quiet", "--app", "predictor_site"]
     return {
         "web": [
             *(sys.executable, "-m", "gunicorn", "predictor_site.wsgi"),
             *("--bind", f"{bracketed}:{port}", "--workers", str(WEB_PROCESSES)),
             *("--log-level", "warning", "--no-control-socket"),
+            # A comparison of as many as one query may hold has an address of some 6 kB.
+            *("--limit-request-line", "8190"),
         ],
         "worker": [
             *(*celery, "worker", "--queues", ",".join(settings.QUEUES)),
@@ -200,13 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImproperlyConfigured as error:
         print(f"script/server: {error}", file=sys.stderr)
         return 2
-    if "web" in roles and not is_port_free(options.host, options.port):
-        print(
-            f"script/server: cannot listen on {options.host} port {options.port}: it is taken, or "
-            "not an address of this machine; choose with --port and --host",
-            file=sys.stderr,
-        )
-        return 1
+    if "web" in roles and (code := refuse_taken_port(options.host, options.port)):
+        return code
     return serve(options.host, options.port, roles)
 
 

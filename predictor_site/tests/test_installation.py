@@ -189,6 +189,21 @@ def test_the_web_half_answers_without_torch_aws_key_or_worker(
         assert all(row["iteration_ms"] > 0 for row in rows)
 
 
+def test_an_address_of_ten_thousand_values_is_refused_and_a_long_link_is_not(
+    installation: Path,
+) -> None:
+    port = free_port()
+    with running_server(bare_environment(installation), port, "--only", "web"):
+        assert get(port, "/livez")[0] == 200
+        absurd = "&".join(["machine=reference-cpu"] * 10_000)
+        for path in ("/", "/api/v1/machines/"):
+            status, text = get(port, f"{path}?{absurd}")
+            assert (status, "Request Line is too large" in text) == (414, True)
+        long_link = f"{FORECAST}&" + "&".join(["machine=reference-cpu"] * 300)
+        status, body = get(port, f"/forecast.json?{long_link}")
+        assert (len(long_link) > 6000, status, len(json.loads(body)["rows"])) == (True, 200, 2)
+
+
 def test_the_server_stops_all_that_it_started(installation: Path) -> None:
     port = free_port()
     with running_server(bare_environment(installation), port) as server:
@@ -200,6 +215,8 @@ def test_the_server_stops_all_that_it_started(installation: Path) -> None:
     assert server.returncode == 0
     assert f"Epochcast is ready: http://127.0.0.1:{port}/" in output
     assert "manage.py createsuperuser" in output
+    # Nothing but the welcome: no advice against root, no warning that everybody learns to skip.
+    assert "Warning" not in output
     assert [pid for pid in started if is_alive(pid)] == []
 
 

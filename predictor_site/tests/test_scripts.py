@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -62,6 +64,30 @@ def test_server_refuses_a_wrong_option(arguments: tuple[str, ...], message: str)
     result = run_script("server", *arguments)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == f"script/server: {message}\n"
+
+
+@pytest.mark.parametrize("only", ["all", "web"])
+def test_a_taken_port_is_said_before_anything_is_set_up(tmp_path: Path, only: str) -> None:
+    (tmp_path / "predictor_site").mkdir()
+    (tmp_path / "script").mkdir()
+    for name in ("script/server", "predictor_site/ports.py"):
+        shutil.copy(settings.BASE_DIR / name, tmp_path / name)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = subprocess.run(
+            [tmp_path / "script" / "server", "--port", str(port), "--only", only],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"script/server: cannot listen on 127.0.0.1 port {port}: it is taken, or not an address "
+        "of this machine; choose with --port and --host\n"
+    )
 
 
 def test_setup_refuses_an_unknown_option() -> None:
