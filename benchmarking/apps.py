@@ -25,6 +25,16 @@ class BenchmarkingConfig(AppConfig):
         "reap cloud instances": {
             "task": "benchmarking.tasks.reap_cloud_instances",
             "schedule": 300.0,
+            "options": {"expires": 300.0},
+        },
+        "launch an automatic benchmark": {
+            "task": "benchmarking.tasks.launch_automatic_benchmark",
+            "schedule": 600.0,
+            "options": {"expires": 600.0},
+        },
+        "reap cloud instances": {
+            "task": "benchmarking.tasks.reap_cloud_instances",
+            "schedule": 300.0,
             "options": {"queue": "maintenance", "expires": 300.0},
         },
         **PRICE_SCHEDULE,

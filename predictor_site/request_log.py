@@ -20,7 +20,7 @@ STANDARD_ATTRIBUTES = frozenset(
 )
 
 # Watchdogs ask every few seconds, and each page asks for a dozen files.
-QUIET_PATHS = ("/livez", "/readyz", "/static/")
+QUIET_PATHS = ("/livez", "/readyz", "/metrics", "/static/")
 
 
 class JsonFormatter(logging.Formatter):

@@ -7,6 +7,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from predictor_site.health import livez, readyz
+from predictor_site.metrics import metrics
 
 admin.site.site_header = "Epochcast"
 admin.site.site_title = "Epochcast"
@@ -14,6 +15,7 @@ admin.site.site_title = "Epochcast"
 urlpatterns = [
     path("livez", livez, name="livez"),
     path("readyz", readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),
     # The split view keeps its script in an address of its own: the policy allows none in the page.

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Min, Q, QuerySet
 from django.utils import timezone
 
 from benchmarking.hosts.base import (
@@ -124,12 +124,20 @@ def due_job_ids(limit: int = 1000) -> list[uuid.UUID]:
 
     One query however many there are; the sweeper calls for each of them.
     """
-    now = timezone.now()
-    return list(
-        BenchmarkJob.objects.filter(_unfinished(), _free(now), _due(now))
-        .order_by("due_at")
-        .values_list("pk", flat=True)[:limit]
+    return list(_waiting_for_a_step().order_by("due_at").values_list("pk", flat=True)[:limit])
+
+
+def oldest_due_moment() -> datetime | None:
+    """Since when the step is due that waits for a worker the longest; ``None`` if none waits."""
+    oldest: datetime | None = (
+        _waiting_for_a_step().filter(due_at__lte=timezone.now()).aggregate(at=Min("due_at"))["at"]
     )
+    return oldest
+
+
+def _waiting_for_a_step() -> QuerySet[BenchmarkJob]:
+    now = timezone.now()
+    return BenchmarkJob.objects.filter(_unfinished(), _free(now), _due(now))
 
 
 def _unfinished() -> Q:
