@@ -263,7 +263,7 @@ class StackSpec:
         """
         if not self.framework_version:
             return f"{self.engine} of unknown version · {self.precision}"
-        parts = [f"{self.engine} {self.framework_version}".strip(), self.precision.value]
+        parts = [f"{self.engine} {self.framework_version}", self.precision.value]
         if self.cuda_version:
             parts.append(f"CUDA {self.cuda_version}")
         if self.cudnn_version:
