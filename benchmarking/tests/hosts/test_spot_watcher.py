@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarking.hosts.base import HostJob, ProcessReport, ProcessStatus
-from benchmarking.hosts.ssh import SshHost, SshTarget
+from benchmarking.hosts.ssh import SshHost, SshTarget, spot_watcher
 from benchmarking.tests.hosts.runs import QUICK, WAITING, wait_until
 from benchmarking.tests.sshd import FakeMachine
 
@@ -163,6 +165,23 @@ def test_r15_probe_runs_as_well_without_a_metadata_service(
     wait_until(lambda: machine.program_count == 0)
 
     assert host.poll(job) == ProcessReport(ProcessStatus.ENDED, 0)
+
+
+def test_watcher_runs_on_python_3_8_with_nothing_else() -> None:
+    tree = ast.parse(Path(spot_watcher.__file__).read_text(), feature_version=(3, 8))
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+
+    assert imported <= set(sys.stdlib_module_names)
 
 
 def test_machine_on_demand_has_no_watcher(machine: FakeMachine, job: HostJob) -> None:
