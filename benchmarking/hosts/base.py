@@ -59,6 +59,7 @@ class HostFault(StrEnum):
     LOGIN = "login"
     SETUP = "setup"
     DISK_FULL = "disk_full"
+    RETIRED = "retired"
 
 
 class HostFaultError(Exception):

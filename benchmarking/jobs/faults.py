@@ -27,6 +27,7 @@ REASONS_OF_FAULTS: Mapping[HostFault, Reason] = {
     HostFault.LOGIN: Reason.LOGIN_REFUSED,
     HostFault.SETUP: Reason.SETUP_FAILED,
     HostFault.DISK_FULL: Reason.DISK_FULL,
+    HostFault.RETIRED: Reason.MACHINE_RETIRED,
 }
 
 # Where a host that answers nothing has a deadline of its own; elsewhere losing the connection is

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -37,9 +37,8 @@ class IntentRefusedError(Exception):
 class LaunchIntent:
     """Everything about a launch that is decided before the cloud is asked.
 
-    ``request`` is what RunInstances gets but the user data; a replay sends the same. ``hours``
-    is how long the instance may be used, which is reserved; ``expires_at`` is when it is ended
-    even if nobody else has ended it.
+    ``request`` is what RunInstances gets but the user data; a replay sends the same. At
+    ``expires_at`` the instance ends itself; what it costs until then is reserved.
     """
 
     attempt: int
@@ -51,7 +50,6 @@ class LaunchIntent:
     request: Mapping[str, Any]
     user_data_sha256: str
     usd_per_hour: Decimal
-    hours: Decimal
     intended_at: datetime
     expires_at: datetime
 
@@ -76,6 +74,7 @@ def write_intent(job: BenchmarkJob, intent: LaunchIntent) -> CloudInstance:
     budget.LimitReachedError
         If a limit of the installation forbids it.
     """
+    hours = Decimal((intent.expires_at - intent.intended_at) // timedelta(seconds=1)) / 3600
     try:
         with transaction.atomic():
             # Locked, so that a cancellation comes either before the intent, which is then
@@ -89,7 +88,7 @@ def write_intent(job: BenchmarkJob, intent: LaunchIntent) -> CloudInstance:
                 job,
                 region=intent.region,
                 usd_per_hour=intent.usd_per_hour,
-                hours=intent.hours,
+                hours=hours,
             )
             return CloudInstance.objects.create(
                 job=job,

@@ -89,6 +89,12 @@ class Ec2Api:
             answer = self._ec2.run_instances(**request, UserData=user_data)
         return self._view(answer["Instances"][0])
 
+    def list_regions(self) -> list[str]:
+        """All regions that the account may use."""
+        with self._errors("DescribeRegions"):
+            regions = self._ec2.describe_regions()["Regions"]
+        return sorted(region["RegionName"] for region in regions)
+
     def find(self, instance_id: str) -> InstanceView | None:
         """The instance, or ``None`` where EC2 does not know it (yet, or any more)."""
         try:
@@ -293,6 +299,11 @@ class Ec2Api:
         return Ec2Error(
             "RequestTimeout", message, region=self.region, is_certain=False, action=action
         )
+
+
+def known_regions() -> tuple[str, ...]:
+    """All regions of EC2 that boto3 knows; it asks nobody for them."""
+    return tuple(sorted(boto3.session.Session().get_available_regions("ec2")))
 
 
 def _openings(rules: list[dict[str, Any]]) -> set[tuple[str, int, int, str]]:

@@ -8,7 +8,6 @@ after the last one was over.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -23,13 +22,10 @@ from benchmarking.hosts.ec2.api import Ec2Api
 from benchmarking.hosts.ec2.errors import ErrorClass, classify, quota_name
 from benchmarking.hosts.ec2.request import Place, build_request, client_token, launch_tags
 from benchmarking.hosts.ec2.user_data import build_user_data
+from benchmarking.jobs.deadlines import instance_expiry
 from benchmarking.jobs.instances import LaunchIntent
 from benchmarking.jobs.secrets import SecretUnreadableError, create_job_secret, read_job_secret
 from benchmarking.models import BenchmarkJob, CloudInstance, Machine, Price
-
-# The machine outlives its job's deadline by this much: for collection and an orderly end. After
-# that it switches itself off, whoever is still there to ask for it.
-SHUTDOWN_MARGIN = timedelta(minutes=10)
 
 ApiOf = Callable[[str], Ec2Api]
 
@@ -125,7 +121,7 @@ class LaunchRound:
             port=settings.EC2_SSH_PORT,
         )
         now = timezone.now()
-        minutes = _minutes_between(now, job.deadline + SHUTDOWN_MARGIN)
+        minutes = _minutes_between(now, instance_expiry(job))
         expires_at = now + timedelta(minutes=minutes)
         token = client_token(
             deployment=deployment,
@@ -156,7 +152,6 @@ class LaunchRound:
             ),
             user_data_sha256=hashlib.sha256(user_data_of(job, minutes)).hexdigest(),
             usd_per_hour=usd_per_hour,
-            hours=Decimal(max(1, _minutes_between(now, job.deadline))) / 60,
             intended_at=now,
             expires_at=expires_at,
         )
@@ -191,7 +186,7 @@ def refuse_unlaunchable(machine: Machine) -> None:
     """Raise ``HostFaultError`` for what no region could launch, before anybody is asked."""
     if machine.availability == Machine.Availability.RETIRED:
         raise HostFaultError(
-            HostFault.CONFIGURATION, f"{machine} is retired: it cannot be rented any more."
+            HostFault.RETIRED, f"{machine} is retired: it cannot be rented any more."
         )
     if machine.provider != options.PROVIDER:
         raise HostFaultError(
@@ -243,7 +238,7 @@ def stored_user_data(instance: CloudInstance) -> bytes:
 
 
 def _minutes_between(start: datetime, end: datetime) -> int:
-    return max(1, math.ceil((end - start) / timedelta(minutes=1)))
+    return max(1, (end - start) // timedelta(minutes=1))
 
 
 def _class_of(instance: CloudInstance) -> ErrorClass:

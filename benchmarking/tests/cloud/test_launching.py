@@ -34,7 +34,7 @@ def test_r2_whole_request_is_committed_before_aws_is_asked(worker: Worker) -> No
     assert row.asked_at == timezone.now()
     # One hour until the deadline, and ten minutes for an orderly end.
     assert row.expires_at - row.intended_at == timedelta(minutes=70)
-    assert (row.usd_per_hour, row.reserved_usd) == (Decimal("0.5"), Decimal("0.5"))
+    assert (row.usd_per_hour, row.reserved_usd) == (Decimal("0.5"), Decimal("0.583334"))
 
     assert worker.acquire()
     sent, user_data = worker.cloud.requests[row.client_token]
