@@ -40,6 +40,23 @@ class Visit:
         self.open(path)
         self.page.wait_for_selector(".plot .main-svg")
 
+    def serious_findings(self) -> list[tuple[str, list[str]]]:
+        """What axe finds on the open page that keeps somebody out: rules, with places."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        if self.page.locator(".plot").count():
+            self.page.wait_for_selector(".plot .main-svg")
+        return [
+            (one["id"], [node["html"] for node in one["nodes"]][:3])
+            for one in Axe().run(self.page).response["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+
+    @property
+    def width(self) -> int:
+        """How wide the page is, which is more than the window where something sticks out."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth"))
+
     @property
     def foreign_addresses(self) -> list[str]:
         """Requests that left the host."""
