@@ -54,7 +54,7 @@ def vgg16() -> Architecture:
     return Architecture.objects.with_layers().get(slug="vgg16")
 
 
-def record(milliseconds: dict[str, tuple[float, ...]], batch_size: int) -> str:
+def record(milliseconds: dict[str, float], batch_size: int) -> str:
     """Tables as the fork prints them; every fourth iteration takes three times as long."""
     lines = []
     direction = "BWD" if "ConvBwdFilter" in milliseconds else "FWD"

@@ -103,6 +103,11 @@ def works(
     return [ConvolutionWork(layer, size, passes) for size in sizes]
 
 
+def samples_of(line: ResultLine) -> dict[Pass, tuple[float, ...]]:
+    assert isinstance(line, ConvolutionLine)
+    return line.samples_ms
+
+
 def stub_ms(layer: ConvolutionSpec, size: int, operation: str) -> float:
     shape = {"c": layer.in_channels, "h": layer.in_height, "w": layer.in_width}
     return layer_ms({name: str(value) for name, value in shape.items()}, size, operation)
@@ -138,7 +143,7 @@ def test_lines_are_those_of_the_torch_probe(root: Path) -> None:
         strict=True,
     ):
         once = stub_ms(OBLONG, 4, name)
-        assert oblong.samples_ms[operation] == pytest.approx((2 * once, once, once, once))
+        assert samples_of(oblong)[operation] == pytest.approx((2 * once, once, once, once))
     assert isinstance(done, DoneLine)
     assert (done.completed, done.failed, done.left) == (3, 0, 0)
     assert done.stopped_by is StoppedBy.END_OF_PLAN
@@ -150,7 +155,7 @@ def test_upstream_is_run_again_for_each_sample(tmp_path: Path) -> None:
     environment, line, _ = run(plan_of(root, *works(FIRST, 8)), root)
 
     assert environment.stack.framework_version == "upstream"
-    assert line.samples_ms[Pass.FORWARD] == pytest.approx((stub_ms(FIRST, 8, "ConvFwd"),) * 4)
+    assert samples_of(line)[Pass.FORWARD] == pytest.approx((stub_ms(FIRST, 8, "ConvFwd"),) * 4)
 
 
 def test_out_of_memory_is_a_result_and_larger_batches_are_not_tried(root: Path) -> None:
