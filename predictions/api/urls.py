@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from predictions.api.jobs import JobDetail, JobList
+from predictions.api.jobs import (
+    JobCancel,
+    JobDetail,
+    JobEventList,
+    JobList,
+    JobQuoteView,
+    JobRetry,
+)
 from predictions.api.problems import NoSuchEndpoint
 from predictions.api.timings import IterationTimingList, LayerTimingList
 from predictions.api.views import (
@@ -31,6 +38,10 @@ urlpatterns = [
     path("timings/layers/", LayerTimingList.as_view(), name="api-layer-timings"),
     path("timings/iterations/", IterationTimingList.as_view(), name="api-iteration-timings"),
     path("jobs/", JobList.as_view(), name="api-jobs"),
+    path("jobs/quote/", JobQuoteView.as_view(), name="api-job-quote"),
     path("jobs/<uuid:pk>/", JobDetail.as_view(), name="api-job"),
+    path("jobs/<uuid:pk>/events/", JobEventList.as_view(), name="api-job-events"),
+    path("jobs/<uuid:pk>/cancel/", JobCancel.as_view(), name="api-job-cancel"),
+    path("jobs/<uuid:pk>/retry/", JobRetry.as_view(), name="api-job-retry"),
     path("<path:rest>/", NoSuchEndpoint.as_view()),
 ]
