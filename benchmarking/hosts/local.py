@@ -28,6 +28,7 @@ from benchmarking.hosts.launcher import (
     launch_script,
     parse_identity,
 )
+from benchmarking.kept_values import kept_value
 
 _NODE_FILE = "node"
 
@@ -141,20 +142,10 @@ class LocalHost:
 
     def _node(self) -> str:
         """A name that this folder keeps: a host name may change with every container."""
-        path = self.runs_folder / _NODE_FILE
-        if not (name := _read(path).strip()):
-            self.runs_folder.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f"{_NODE_FILE}.{uuid.uuid4()}")
-            partial.write_text(f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}", encoding="utf-8")
-            try:
-                # Of two processes that find no name, the first one's stays.
-                path.hardlink_to(partial)
-            except FileExistsError:
-                pass
-            finally:
-                partial.unlink()
-            name = _read(path).strip()
-        return name
+        return kept_value(
+            self.runs_folder / _NODE_FILE,
+            lambda: f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
+        )
 
     def _look(self, job: HostJob) -> Look:
         path = self.folder(job) / PROCESS_FILE

@@ -7,8 +7,6 @@ needed to serve pages.
 
 from __future__ import annotations
 
-import os
-import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from benchmarking.hosts.keys import make_key_pair
+from benchmarking.kept_values import kept_value
 from benchmarking.models import BenchmarkJob, JobSecret
 
 KEY_FILE = "job_secret_key"
@@ -126,25 +125,7 @@ def _unreadable() -> SecretUnreadableError:
 
 
 def _cipher() -> MultiFernet:
-    keys = settings.JOB_SECRET_KEYS or [_key_of_installation()]
+    keys = settings.JOB_SECRET_KEYS or [
+        kept_value(Path(settings.VAR_DIR) / KEY_FILE, lambda: Fernet.generate_key().decode())
+    ]
     return MultiFernet([Fernet(key) for key in keys])
-
-
-def _key_of_installation() -> str:
-    """The key in this installation's working folder, made at its first use."""
-    path = Path(settings.VAR_DIR) / KEY_FILE
-    if not path.exists():
-        partial = path.with_name(f"{path.name}.{uuid.uuid4()}")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(Fernet.generate_key())
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            # Of two processes that find no key, the first one's stays.
-            path.hardlink_to(partial)
-        except FileExistsError:
-            pass
-        finally:
-            partial.unlink()
-    return path.read_text(encoding="ascii").strip()

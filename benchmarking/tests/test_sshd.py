@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarking.hosts.ec2.user_data import build_user_data
+from benchmarking.hosts.keys import make_key_pair
+from benchmarking.hosts.ssh import SshHost, SshTarget
 from benchmarking.tests.sshd import FakeMachine
 
 pytestmark = pytest.mark.sshd
@@ -95,3 +98,21 @@ def test_small_disk_is_full_soon(tmp_path: Path) -> None:
 
         assert result.returncode != 0
         assert (machine.home / "zeros").stat().st_size <= 64 * 1024
+
+
+def test_machine_takes_its_keys_from_what_a_cloud_was_asked_to_give_it(tmp_path: Path) -> None:
+    login, host = make_key_pair(), make_key_pair()
+    user_data = build_user_data(
+        shutdown_minutes=60,
+        user="ubuntu",
+        login_public_key=login.public_key,
+        host_private_key=host.private_key,
+        host_public_key=host.public_key,
+    )
+
+    with FakeMachine.from_user_data(
+        tmp_path / "machine", user_data, address="127.0.0.4"
+    ) as machine:
+        target = SshTarget(**machine.target_values(login_private_key=login.private_key))
+        assert target.host_public_key == host.public_key
+        assert SshHost(target).check().startswith(f"logged in as {machine.user}@127.0.0.4:")

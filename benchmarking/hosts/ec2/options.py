@@ -7,6 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from benchmarking.kept_values import kept_value
 from benchmarking.models import CloudInstance, Machine
 
 PROVIDER = "aws"
@@ -21,17 +22,7 @@ def deployment_name() -> str:
     if settings.DEPLOYMENT:
         return str(settings.DEPLOYMENT)
     path = Path(settings.VAR_DIR) / _DEPLOYMENT_FILE
-    if not path.exists():
-        partial = path.with_name(f"{_DEPLOYMENT_FILE}.{secrets.token_hex(4)}")
-        partial.write_text(f"d{secrets.token_hex(5)}\n", encoding="utf-8")
-        try:
-            # Of two processes that find no name, the first one's stays.
-            path.hardlink_to(partial)
-        except FileExistsError:
-            pass
-        finally:
-            partial.unlink()
-    return path.read_text(encoding="utf-8").strip()
+    return kept_value(path, lambda: f"d{secrets.token_hex(5)}")
 
 
 def launch_regions(machine: Machine) -> tuple[str, ...]:
