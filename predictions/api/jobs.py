@@ -52,10 +52,12 @@ from predictions.views.forecast import raw_parameters
 from predictions.views.operators import MAY_CANCEL, MAY_START
 
 _KEPT_BY_NOBODY = (cache_control(private=True, no_cache=True), conditional_page)
-_REFUSALS: dict[Any, Any] = {
-    (status, CONTENT_TYPE): ProblemSerializer for status in (400, 401, 403, 409, 422)
+# The schema's hook adds those that any request may meet.
+_CONFLICT: dict[Any, Any] = {(409, CONTENT_TYPE): ProblemSerializer}
+_BAD_BODY: dict[Any, Any] = {
+    (415, CONTENT_TYPE): ProblemSerializer,
+    (422, CONTENT_TYPE): ProblemSerializer,
 }
-_NOT_FOUND: dict[Any, Any] = {(404, CONTENT_TYPE): ProblemSerializer}
 
 
 class RefusedJob(APIException):
@@ -109,7 +111,7 @@ class JobList(OperatorView, generics.ListAPIView):
                 description="Sent again by the same account, the first job comes back.",
             )
         ],
-        responses={201: JobSerializer, 200: JobSerializer, **_REFUSALS},
+        responses={201: JobSerializer, 200: JobSerializer, **_CONFLICT, **_BAD_BODY},
     )
     def post(self, request: Request) -> Response:
         """Start a job; what it may cost at most is said with it."""
@@ -144,7 +146,7 @@ class JobQuoteView(OperatorView, APIView):
     @extend_schema(
         operation_id="jobs_quote",
         parameters=[JobRequestSerializer],
-        responses={200: JobQuoteSerializer, (400, CONTENT_TYPE): ProblemSerializer},
+        responses={200: JobQuoteSerializer},
     )
     @method_decorator(cache_control(private=True, no_store=True))
     def get(self, request: Request) -> Response:
@@ -186,7 +188,7 @@ class JobCancel(OperatorView, APIView):
     @extend_schema(
         operation_id="jobs_cancel",
         request=None,
-        responses={200: JobSerializer, **_NOT_FOUND, (403, CONTENT_TYPE): ProblemSerializer},
+        responses={200: JobSerializer},
     )
     def post(self, request: Request, pk: Any) -> Response:
         """Ask for its end; what is measured is kept. A job that has ended stays as it is."""
@@ -204,13 +206,7 @@ class JobRetry(OperatorView, APIView):
     @extend_schema(
         operation_id="jobs_retry",
         request=None,
-        responses={
-            201: JobSerializer,
-            200: JobSerializer,
-            **_NOT_FOUND,
-            (403, CONTENT_TYPE): ProblemSerializer,
-            (409, CONTENT_TYPE): ProblemSerializer,
-        },
+        responses={201: JobSerializer, 200: JobSerializer, **_CONFLICT},
     )
     def post(self, request: Request, pk: Any) -> Response:
         """A job of what is missing, for what was agreed to; asked again, the same job."""

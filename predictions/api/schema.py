@@ -38,6 +38,7 @@ _WHEN = {
     "403": "For operators only.",
     "404": "Nothing of that name.",
     "406": "An answer in another form than JSON was asked for.",
+    "409": "It cannot be done now: `detail` says which limit or state forbids it.",
     "413": "The file is too large.",
     "415": "What was sent has another media type than is read.",
     "422": "The Idempotency-Key was used for something else.",
