@@ -86,8 +86,8 @@ class KeptAnswers(threading.local):
             self._answers.move_to_end(key)
         return self._answers.get(key)
 
-    def keys(self) -> list[tuple[str, ...]]:
-        """What is kept, the longest unasked first."""
+    def addresses(self) -> list[tuple[str, ...]]:
+        """What answers are kept to, the longest unasked first."""
         return list(self._answers)
 
     def put(self, key: tuple[str, ...], answer: KeptAnswer) -> None:
