@@ -18,6 +18,7 @@ from predictions.cards import Answer, Card
 from predictions.chart_layout import duration_axis, figure_layout, five_digits, log_axis, usd_axis
 from predictions.row_texts import RowTexts
 from predictions.rows import Forecast, ForecastRow, Series
+from predictions.table_view import TableView
 
 SERIES_COLOURS = 8
 MAX_BANDS = 12
@@ -71,10 +72,12 @@ def make_legend(forecast: Forecast) -> list[LegendEntry]:
     return entries
 
 
-def make_hover_texts(forecast: Forecast, texts: Sequence[Sequence[RowTexts]]) -> list[list[str]]:
+def make_hover_texts(
+    forecast: Forecast, texts: Sequence[Sequence[RowTexts]], view: TableView
+) -> list[list[str]]:
     """What hovering over each point says, in lines, for each curve that is drawn."""
     return [
-        [_hover_text(row, words) for row, words in zip(series.answered, words_of_series)]
+        [_hover_text(row, words, view) for row, words in zip(series.answered, words_of_series)]
         for series, words_of_series in zip(forecast.series, texts)
         if series.answered
     ]
@@ -365,8 +368,9 @@ def _symbol(row: ForecastRow) -> str:
     return f"{symbol}-open" if row.fits == "no" else symbol
 
 
-def _hover_text(row: ForecastRow, texts: RowTexts) -> str:
-    cost = f"\n{texts.cost} in total ({texts.cost_range})" if texts.cost_range else ""
+def _hover_text(row: ForecastRow, texts: RowTexts, view: TableView) -> str:
+    span = "in total" if view.per == "total" else "an epoch"
+    cost = f"\n{texts.cost} {span} ({texts.cost_range})" if texts.cost_range else ""
     return (
         f"batch {row.batch_size}, {row.source}\n"
         f"{texts.epoch} an epoch ({texts.epoch_range})\n"

@@ -1,22 +1,23 @@
-"""The forecast's table: the best batch size per CNN and place, each with its whole range.
-
-A large comparison has thousands of rows, so the range rows are put together here as escaped
-text; a template would take longer than everything else on the page. Exact values stand in
-``<data>`` elements, rounded ones are what people read.
-"""
+"""The forecast's table: the best batch size per CNN and place, each with its whole range."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
 
-from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from predictions.cards import Answer
 from predictions.display import format_gib
-from predictions.row_texts import RowTexts
-from predictions.rows import ForecastRow, Series
+from predictions.measuring import LayerCounts, measuring_sentence
+from predictions.row_texts import RowTexts, shown_cost
+from predictions.rows import Forecast, ForecastRow, Series
+from predictions.scaling import extras_note
+from predictions.table_cells import lowered, main_cells, range_body
+from predictions.table_view import TableView
+
+Pairs = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class BestRow:
     """One CNN in one place: its fastest batch size that fits, and everything behind it.
 
     ``row`` is ``None`` where there is no answer; ``note`` then says why. ``titles`` are what
-    this place wins for this CNN.
+    this place wins for this CNN. ``plan_path`` leads operators to a benchmark of what is missing.
     """
 
     series: Series
@@ -38,18 +39,153 @@ class BestRow:
     range_body: SafeString
     range_count: int
     remarks: tuple[str, ...]
+    is_reference: bool
+    plan_path: str
 
 
-def make_best_rows(
-    series: Iterable[Series],
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column; ``sort_query`` is the query string that sorts by it, empty where nothing does.
+
+    ``direction`` is ``ascending`` or ``descending`` where the table is sorted by it.
+    """
+
+    label: str
+    key: str = ""
+    sort_query: str = ""
+    direction: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceOption:
+    """A line that others can be compared with."""
+
+    value: str
+    label: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The lines as the view wants them, and what can be chosen around them.
+
+    ``lost_reference`` names a reference that is not in the comparison.
+    """
+
+    view: TableView
+    headings: tuple[Heading, ...]
+    lines: tuple[BestRow, ...]
+    line_count: int
+    references: tuple[ReferenceOption, ...]
+    lost_reference: str
+    query_pairs: Pairs
+    view_pairs: Pairs
+    link_query: str
+    rows_query: str
+
+
+def make_table(
+    forecast: Forecast,
     texts: Sequence[Sequence[RowTexts]],
     answers: Sequence[Answer],
-) -> list[BestRow]:
-    """The lines of the main table, in the order of the query."""
-    return [
-        _best_row(one, texts_of_one, _titles_won(one, answers))
-        for one, texts_of_one in zip(series, texts)
+    layers: Mapping[int, LayerCounts],
+    view: TableView,
+) -> Table:
+    """The table of a forecast in one view; ``texts`` and ``layers`` belong to its series."""
+    best = {series.key: _best_answer(series) for series in forecast.series}
+    references = tuple(
+        ReferenceOption(
+            value=f"{series.rows[0].architecture}@{series.place.key}",
+            label=f"{series.rows[0].architecture} on {series.label}",
+            chosen=f"{series.rows[0].architecture}@{series.place.key}" == view.reference,
+        )
+        for series in forecast.series
+        if best[series.key]
+    )
+    is_known = any(option.chosen for option in references)
+    slug, _, place = view.reference.partition("@")
+    reference = best.get((slug, place)) if is_known else None
+    shown = [
+        (series, texts_of_one)
+        for series, texts_of_one in zip(forecast.series, texts)
+        if _is_shown(series, view)
     ]
+    if view.sort:
+        shown.sort(key=lambda pair: _sort_value(pair[0], best[pair[0].key], view))
+        if view.descends:
+            shown.reverse()
+        # What has no answer stays below, whichever way round.
+        shown.sort(key=lambda pair: best[pair[0].key] is None)
+    lines = tuple(
+        _best_row(
+            series, texts_of_one, _titles_won(series, answers), layers, view, best[series.key],
+            reference,
+        )
+        for series, texts_of_one in shown
+    )  # fmt: skip
+    query_pairs, view_pairs = forecast.query.parameters(), view.parameters()
+    return Table(
+        view=view,
+        headings=_headings(query_pairs, view),
+        lines=lines,
+        line_count=len(forecast.series),
+        references=references,
+        lost_reference="" if is_known else view.reference,
+        query_pairs=query_pairs,
+        view_pairs=view_pairs,
+        link_query=_query_string([*query_pairs, *view_pairs]),
+        rows_query=forecast.query.to_query_string(),
+    )
+
+
+def _query_string(pairs: Pairs) -> str:
+    return urlencode(pairs, safe=",@")
+
+
+def _headings(query_pairs: Pairs, view: TableView) -> tuple[Heading, ...]:
+    columns = [
+        ("CNN and machine", "name"),
+        ("Batch size", "batch_size"),
+        ("Epoch time", "epoch_seconds"),
+        ("Total time", "total_seconds"),
+        ("Total cost", "total_cost_usd"),
+        ("Memory", "memory_mib"),
+    ]
+    if view.per == "epoch":
+        columns[3:5] = [("Cost of an epoch", "total_cost_usd")]
+    headings = []
+    for label, key in columns:
+        is_sorted = view.sort_key == key
+        ascends = is_sorted and not view.descends
+        # The chart in front may change without the table: the page adds it.
+        sorted_view = replace(view, sort=f"-{key}" if ascends else key, chart="")
+        headings.append(
+            Heading(
+                label,
+                key,
+                _query_string([*query_pairs, *sorted_view.parameters()]),
+                "" if not is_sorted else "ascending" if ascends else "descending",
+            )
+        )
+    return (*headings, Heading("Source"))
+
+
+def _is_shown(series: Series, view: TableView) -> bool:
+    """Whether a line holds every word that is looked for."""
+    text = f"{series.rows[0].architecture} {series.label} {series.place.device.name}".lower()
+    return all(word in text for word in view.show.lower().split())
+
+
+def _sort_value(series: Series, best: ForecastRow | None, view: TableView) -> tuple[float, str]:
+    name = f"{series.label} {series.rows[0].architecture}"
+    if best is None or view.sort_key == "name":
+        return (0.0, name)
+    if view.sort_key == "total_cost_usd":
+        value = shown_cost(best, view)
+    else:
+        value = getattr(best, view.sort_key)
+    missing = float("-inf") if view.descends else float("inf")
+    return (missing if value is None else value, name)
 
 
 def _titles_won(series: Series, answers: Sequence[Answer]) -> tuple[str, ...]:
@@ -63,36 +199,48 @@ def _titles_won(series: Series, answers: Sequence[Answer]) -> tuple[str, ...]:
     )
 
 
-def source_badge(source: str | None) -> SafeString:
-    """A link to the accuracy page that says the source by shape and by word."""
-    if not source:
-        return mark_safe("")
-    slug = source.replace("+", "-")
-    return mark_safe(  # noqa: S308 - source comes from a fixed set and is escaped besides
-        f'<a class="badge badge-{escape(slug)}" href="/accuracy/#{escape(slug)}">'
-        f"{escape(source)}</a>"
-    )
-
-
-def _best_row(series: Series, texts: Sequence[RowTexts], titles: tuple[str, ...]) -> BestRow:
+def _best_row(
+    series: Series,
+    texts: Sequence[RowTexts],
+    titles: tuple[str, ...],
+    layers: Mapping[int, LayerCounts],
+    view: TableView,
+    best: ForecastRow | None,
+    reference: ForecastRow | None,
+) -> BestRow:
     answered = series.answered
     texts_by_size = {row.batch_size: words for row, words in zip(answered, texts)}
-    best = _best_answer(series)
     machine, device = series.place.machine, series.place.device
-    detail = device.name if machine else "device alone"
+    architecture = series.rows[0].architecture
+    # What the totals hold stands once below the table.
+    extras = extras_note(series.training)
     notes = _common_notes(series.rows)
+    remarks = [note for note in notes if note != extras]
+    measuring = measuring_sentence(series, layers)
     return BestRow(
         series=series,
-        architecture=series.rows[0].architecture,
+        architecture=architecture,
         place=series.label,
-        place_detail=detail,
+        place_detail=device.name if machine else "device alone",
         titles=titles,
         row=best,
         note="" if best else (series.rows[0].note or "No answer."),
-        cells=_main_cells(best, texts_by_size[best.batch_size]) if best else mark_safe(""),
-        range_body=_range_body(series.rows, texts_by_size, common=notes),
+        cells=(
+            main_cells(best, texts_by_size[best.batch_size], view, reference)
+            if best
+            else mark_safe("")
+        ),
+        range_body=range_body(series.rows, texts_by_size, notes, view),
         range_count=len(answered),
-        remarks=(*_memory_remarks(series, best), *notes) if best else (),
+        remarks=(*_memory_remarks(series, best), *remarks, *filter(None, [measuring]))
+        if best
+        else (),
+        is_reference=best is not None and best is reference,
+        plan_path=(
+            f"/jobs/new/?{urlencode({'machine': machine.slug, 'architecture': architecture})}"
+            if machine and measuring
+            else ""
+        ),
     )
 
 
@@ -125,77 +273,5 @@ def _best_answer(series: Series) -> ForecastRow | None:
 
 def _common_notes(rows: Sequence[ForecastRow]) -> list[str]:
     """What the notes of all rows say, once."""
-    notes = [{_lowered(part) for part in (row.note or "").split("; ")} for row in rows]
+    notes = [{lowered(part) for part in (row.note or "").split("; ")} for row in rows]
     return sorted(part for part in set.intersection(*notes) if part)
-
-
-def _lowered(part: str) -> str:
-    return part[:1].lower() + part[1:]
-
-
-def _main_cells(row: ForecastRow, texts: RowTexts) -> SafeString:
-    usd = texts.cost_range or ("no price" if row.machine else "a device has no price")
-    return mark_safe(  # noqa: S308 - every text is a number or a word of ours
-        f'<td data-label="Batch size">{_data(row.batch_size, str(row.batch_size))}</td>'
-        f'<td data-label="Epoch time">{_time(row.epoch_seconds, texts.epoch)}'
-        f"<small>{texts.epoch_range}</small></td>"
-        f'<td data-label="Total time">{_time(row.total_seconds, texts.total)}</td>'
-        f'<td data-label="Total cost">{_data(row.total_cost_usd, texts.cost)}'
-        f"<small>{usd}</small></td>"
-        f'<td data-label="Memory">{_data(row.memory_mib, texts.memory)}'
-        f"<small>{texts.fits}</small></td>"
-        f'<td data-label="Source">{source_badge(row.source)}</td>'
-    )
-
-
-def _range_body(
-    rows: Sequence[ForecastRow],
-    texts: Mapping[int | None, RowTexts],
-    common: Sequence[str],
-) -> SafeString:
-    return mark_safe(  # noqa: S308 - notes are escaped, the rest are numbers and words of ours
-        "".join(
-            _range_row(row, texts[row.batch_size], common)
-            if row.batch_size in texts
-            else _refused_row(row)
-            for row in rows
-        )
-    )
-
-
-def _refused_row(row: ForecastRow) -> str:
-    batch = "" if row.batch_size is None else str(row.batch_size)
-    return f'<tr><td>{batch}</td><td colspan="8">{escape(row.note or "")}</td></tr>'
-
-
-def _range_row(row: ForecastRow, texts: RowTexts, common: Sequence[str]) -> str:
-    fits = ' class="unfit"' if row.fits == "no" else ""
-    return (
-        f"<tr{fits}><td>{row.batch_size}</td>"
-        f"<td>{_data(row.iteration_ms, texts.iteration)}"
-        f"<small>{texts.iteration_range}</small></td>"
-        f"<td>{_data(row.images_per_second, texts.images_per_second)}</td>"
-        f"<td>{row.bound_by or ''}</td>"
-        f"<td>{_time(row.epoch_seconds, texts.epoch)}</td>"
-        f"<td>{_time(row.total_seconds, texts.total)}</td>"
-        f"<td>{_data(row.total_cost_usd, texts.cost)}</td>"
-        f"<td>{_data(row.memory_mib, texts.memory)}<small>{texts.fits}</small></td>"
-        f"<td>{row.source or ''}{_own_note(row, common)}</td></tr>"
-    )
-
-
-def _own_note(row: ForecastRow, common: Sequence[str]) -> str:
-    """What the row's note says beyond that of all rows."""
-    if not row.note:
-        return ""
-    parts = [part for part in row.note.split("; ") if _lowered(part) not in common]
-    return f"<small>{escape('; '.join(parts))}</small>" if parts else ""
-
-
-def _data(value: float | None, text: str) -> str:
-    return text if value is None else f'<data value="{value!r}">{text}</data>'
-
-
-def _time(seconds: float | None, text: str) -> str:
-    """Like :func:`_data`; the class lets the browser show it in seconds or hours instead."""
-    return text if seconds is None else f'<data class="time" value="{seconds!r}">{text}</data>'

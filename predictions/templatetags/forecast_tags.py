@@ -8,7 +8,7 @@ from typing import Any
 from django import template
 from django.utils.safestring import SafeString, mark_safe
 
-from predictions import tables
+from predictions import table_cells
 
 register = template.Library()
 
@@ -16,7 +16,7 @@ register = template.Library()
 @register.simple_tag
 def source_badge(source: str | None) -> SafeString:
     """The badge of a source, a link to what it means and how well it does."""
-    return tables.source_badge(source)
+    return table_cells.source_badge(source)
 
 
 @register.simple_tag

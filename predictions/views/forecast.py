@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
-from django.utils import timezone
 from django.views.decorators.http import require_safe
+from django_htmx.http import replace_url
 
-from predictions.assumptions import make_assumptions, stale_price_sentence
-from predictions.cards import make_answers
-from predictions.charts import make_charts, make_hover_texts, make_legend
+from predictions.demand import counts_as_demand
 from predictions.exports import to_csv_text, to_json_text
 from predictions.forecast import load_choices, make_forecast
+from predictions.forecast_page import page_context, table_context
 from predictions.form import example_parameters, make_form
-from predictions.joint_cards import make_joint_answer
 from predictions.page_cache import kept_for_visitors
 from predictions.problems import problem_response
-from predictions.query import Choices, ForecastQuery, QueryError, parse_query
-from predictions.row_texts import texts_of_series
-from predictions.rows import Forecast
-from predictions.tables import make_best_rows
+from predictions.query import OPTION_NAMES, Choices, ForecastQuery, QueryError, parse_query
+from predictions.table_view import TableView, parse_view
 
 
 @require_safe
+@counts_as_demand
 @kept_for_visitors
 def forecast_page(request: HttpRequest) -> HttpResponse:
     """The question, and its answer as cards, charts and a table; 400 beside the wrong field."""
     given = raw_parameters(request.GET)
     choices = load_choices(given.get("architecture", ()))
-    parameters = given or example_parameters(choices)
-    if not parameters:
+    # A link to the page may carry a stranger's parameter, or only how the page is looked at.
+    is_example = not given.keys() & set(OPTION_NAMES)
+    parameters = given | example_parameters(choices) if is_example else given
+    if is_example and not choices.image_sizes:
         form = make_form(parameters, choices, {})
         return render(
             request,
@@ -40,16 +38,30 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
             {"form": form, "nothing_loaded": True, "page": "forecast"},
         )
     try:
-        query = parse_query(parameters, choices)
+        query, view = _parse(parameters, choices)
         forecast = make_forecast(query)
     except QueryError as error:
         return _refused_page(request, parameters, choices, error)
-    context = _answer_context(forecast) | {
+    context = page_context(forecast, view) | {
         "form": make_form(parameters, choices, {}, query),
-        "is_example": not given,
+        "is_example": is_example,
         "page": "forecast",
     }
     return render(request, "predictions/forecast.html", context)
+
+
+@require_safe
+@kept_for_visitors
+def forecast_table(request: HttpRequest) -> HttpResponse:
+    """The table alone, in another view; the page puts it in the place of the one it shows."""
+    given = raw_parameters(request.GET)
+    try:
+        query, view = _parse(given, load_choices(given.get("architecture", ())))
+        context = table_context(make_forecast(query), view)
+    except QueryError as error:
+        return problem_response(error)
+    response = render(request, "predictions/_table_answer.html", context)
+    return replace_url(response, f"/?{context['table'].link_query}")
 
 
 @require_safe
@@ -83,6 +95,25 @@ def _query_of(request: HttpRequest) -> ForecastQuery:
     return parse_query(given, load_choices(given.get("architecture", ())))
 
 
+def _parse(
+    parameters: Mapping[str, list[str]], choices: Choices
+) -> tuple[ForecastQuery, TableView]:
+    """The query and how it is looked at; raises :class:`QueryError` for what is wrong in both."""
+    errors: dict[str, str] = {}
+    query, view = None, None
+    try:
+        query = parse_query(parameters, choices)
+    except QueryError as error:
+        errors |= error.errors
+    try:
+        view = parse_view(parameters)
+    except QueryError as error:
+        errors |= error.errors
+    if query is None or view is None:
+        raise QueryError(errors)
+    return query, view
+
+
 def raw_parameters(parameters: QueryDict) -> dict[str, list[str]]:
     """Every given text by its name."""
     return {name: parameters.getlist(name) for name in parameters}
@@ -97,24 +128,3 @@ def _refused_page(
     form = make_form(parameters, choices, error.errors)
     context = {"form": form, "errors": error.errors, "page": "forecast"}
     return render(request, "predictions/forecast.html", context, status=400)
-
-
-def _answer_context(forecast: Forecast) -> dict[str, Any]:
-    answers = make_answers(forecast)
-    charts = make_charts(forecast, answers)
-    texts = texts_of_series(forecast.series)
-    return {
-        "forecast": forecast,
-        "answers": answers,
-        "together": make_joint_answer(forecast),
-        "charts": charts,
-        "legend": make_legend(forecast),
-        "figures": {
-            "charts": {chart.slug: chart.figure for chart in charts},
-            "hover": make_hover_texts(forecast, texts),
-        },
-        "best_rows": make_best_rows(forecast.series, texts, answers),
-        "assumptions": make_assumptions(forecast),
-        "stale_prices": stale_price_sentence(forecast, timezone.now().date()),
-        "query_string": forecast.query.to_query_string(),
-    }

@@ -62,9 +62,25 @@
     if (shown) draw(shown);
   }
 
+  // The chart in front is part of the forecast's link; on other pages an anchor names it.
+  function remember(slug) {
+    const fields = document.querySelectorAll(".chosen-chart");
+    if (fields.length === 0) {
+      history.replaceState(null, "", `#${slug}`);
+      return;
+    }
+    const chosen = slug === charts[0].dataset.chart ? "" : slug;
+    for (const field of fields) field.value = chosen;
+    const address = new URL(location.href);
+    address.hash = "";
+    if (chosen) address.searchParams.set("chart", chosen);
+    else address.searchParams.delete("chart");
+    history.replaceState(null, "", address.href.replaceAll("%2C", ","));
+  }
+
   tabs.forEach((tab, index) => {
     tab.addEventListener("click", () => {
-      history.replaceState(null, "", `#${tab.dataset.chart}`);
+      remember(tab.dataset.chart);
       show(tab.dataset.chart, false);
     });
     tab.addEventListener("keydown", (event) => {
@@ -72,16 +88,19 @@
       if (!step) return;
       event.preventDefault();
       const next = tabs[(index + step + tabs.length) % tabs.length];
-      history.replaceState(null, "", `#${next.dataset.chart}`);
+      remember(next.dataset.chart);
       show(next.dataset.chart, true);
     });
   });
   if (tabs.length > 1) section.querySelector(".tabs").hidden = false;
 
-  const asked = location.hash.slice(1);
+  const asked = section.dataset.chosen || location.hash.slice(1);
   show(figures[asked] ? asked : charts[0].dataset.chart, false);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    const shown = charts.find((chart) => !chart.hidden);
-    if (shown) draw(shown);
-  });
+  // Paper is light whatever the screen is.
+  for (const medium of ["(prefers-color-scheme: dark)", "print"]) {
+    matchMedia(medium).addEventListener("change", () => {
+      const shown = charts.find((chart) => !chart.hidden);
+      if (shown) draw(shown);
+    });
+  }
 })();

@@ -74,67 +74,39 @@
     });
   }
 
-  const copy = document.getElementById("copy-link");
-  if (copy && navigator.clipboard) {
+  function offerCopying() {
+    const copy = document.getElementById("copy-link");
+    if (!copy || !navigator.clipboard) return;
     copy.hidden = false;
     document.getElementById("plain-link").hidden = true;
-    copy.addEventListener("click", async () => {
-      const status = document.getElementById("copy-status");
-      try {
-        await navigator.clipboard.writeText(new URL(copy.dataset.path, location.href).href);
-        status.textContent = "Link copied";
-      } catch {
-        status.textContent = "The browser does not allow copying: use the address bar";
-      }
-    });
   }
+  document.addEventListener("click", async (event) => {
+    const copy = event.target.closest("#copy-link");
+    if (!copy) return;
+    const status = document.getElementById("copy-status");
+    const address = new URL(copy.dataset.path, location.href);
+    const chart = document.getElementById("table-chart").value;
+    if (chart) address.searchParams.set("chart", chart);
+    else address.searchParams.delete("chart");
+    try {
+      await navigator.clipboard.writeText(address.href.replaceAll("%2C", ","));
+      status.textContent = "Link copied";
+    } catch {
+      status.textContent = "The browser does not allow copying: use the address bar";
+    }
+  });
+  offerCopying();
 
-  const table = document.querySelector("table.best");
-  if (table) {
-    document.getElementById("table-tools").hidden = false;
-    document.getElementById("table-filter").addEventListener("input", (event) => {
-      const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
-      let shown = 0;
-      for (const body of table.tBodies) {
-        const text = body.rows[0].cells[0].textContent.toLowerCase();
-        body.hidden = !words.every((word) => text.includes(word));
-        if (!body.hidden) shown += 1;
-      }
-      document.getElementById("table-status").textContent = `${shown} lines shown`;
-    });
-    document.getElementById("time-unit").addEventListener("change", (event) => {
-      const unit = Number(event.target.value);
-      for (const time of table.querySelectorAll("data.time")) {
-        time.dataset.words ??= time.textContent;
-        time.textContent = unit
-          ? Number((time.value / unit).toPrecision(3)).toLocaleString("en")
-          : time.dataset.words;
-      }
-    });
-  }
-  for (const heading of table?.querySelectorAll("thead th[data-sort]") ?? []) {
-    const column = [...heading.parentNode.children].indexOf(heading);
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = heading.textContent;
-    heading.replaceChildren(button);
-    button.addEventListener("click", () => {
-      const ascending = heading.getAttribute("aria-sort") !== "ascending";
-      for (const other of heading.parentNode.children) other.removeAttribute("aria-sort");
-      heading.setAttribute("aria-sort", ascending ? "ascending" : "descending");
-      const key = (body) => {
-        const cell = body.rows[0].cells[column];
-        const data = cell?.querySelector("data");
-        return data ? Number(data.value) : cell?.textContent.trim().toLowerCase() ?? "";
-      };
-      const sorted = [...table.tBodies].sort((one, other) => {
-        const [a, b] = [key(one), key(other)];
-        // What has no answer stays below, whichever way round.
-        if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
-        const order = typeof a === "number" ? a - b : a.localeCompare(b);
-        return ascending ? order : -order;
-      });
-      table.append(...sorted);
+  // The server makes every view of the table; htmx puts it in the place of the one before.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    event.detail.target.setAttribute("aria-busy", "true");
+  });
+  document.addEventListener("htmx:afterSwap", offerCopying);
+  for (const failure of ["htmx:responseError", "htmx:sendError"]) {
+    document.addEventListener(failure, (event) => {
+      event.detail.target.removeAttribute("aria-busy");
+      document.getElementById("table-status").textContent =
+        "The table could not be loaded: the one before is still shown. Load the page again.";
     });
   }
 })();

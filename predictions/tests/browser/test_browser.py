@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_chart_is_drawn_the_console_is_clean_and_nothing_leaves_the_host(visit
         page.get_by_role("tab", name=tab, exact=True).click()
         page.wait_for_selector(f'.plot[aria-label="{title}"] .main-svg')
         expect(page.locator(".chart:visible h3")).to_have_text(title)
-    page.wait_for_url("**#time-cost")
+    page.wait_for_url("**&chart=time-cost")
     assert window.messages == []
     assert window.foreign_addresses == []
 
@@ -89,31 +90,102 @@ def test_u3_the_table_sorts_and_what_has_no_answer_stays_below(visit):
         "&machine=reference-cpu&precision=amp"
     )
     page = window.page
-    heading = page.get_by_role("button", name="Total cost")
+    heading = page.get_by_role("link", name="Total cost")
     places = page.locator(".best > tbody > tr > th")
     heading.click()
+    expect(page.locator('th[aria-sort="ascending"]')).to_have_text("Total cost")
     expect(places).to_contain_text(["aws-g4dn.xlarge", "aws-p4d.24xlarge", "reference-cpu"])
+    page.wait_for_url("**&sort=total_cost_usd")
     heading.click()
-    expect(places).to_contain_text(["aws-p4d.24xlarge", "aws-g4dn.xlarge", "reference-cpu"])
     expect(page.locator('th[aria-sort="descending"]')).to_have_text("Total cost")
+    expect(places).to_contain_text(["aws-p4d.24xlarge", "aws-g4dn.xlarge", "reference-cpu"])
+    page.wait_for_url("**&sort=-total_cost_usd")
+    expect(heading).to_be_focused()
+    assert window.messages == []
 
 
-def test_u3_the_table_filters_and_shows_other_units(visit):
+def test_u3_the_table_filters_shows_other_units_and_compares_with_a_reference(visit):
     window = visit()
     window.open(COMPARISON)
     page = window.page
-    page.get_by_label("Show").fill("mobilenet g4dn")
+    page.get_by_label("Show").press_sequentially("mobilenet g4dn")
     expect(page.locator(".best > tbody:visible")).to_have_count(1)
-    expect(page.locator("#table-status")).to_have_text("1 lines shown")
-    time = page.locator(".best > tbody:visible > tr data.time").first
+    expect(page.locator("#table-status")).to_have_text("1 of 6 lines shown")
+    expect(page.get_by_label("Show")).to_have_value("mobilenet g4dn")
+    time = page.locator('.best > tbody > tr > [data-label="Epoch time"] data').first
     words = time.inner_text()
     assert words.endswith(("min", "s"))
     page.get_by_label("Times in").select_option("seconds")
-    expect(time).not_to_have_text(words)
+    expect(time).to_have_text(re.compile(r"^[0-9.,]+ s$"))
     seconds = float(time.get_attribute("value"))
-    assert float(time.inner_text().replace(",", "")) == pytest.approx(seconds, rel=0.01)
+    assert float(time.inner_text()[:-2].replace(",", "")) == pytest.approx(seconds, rel=0.1)
+    page.get_by_label("Costs of").select_option("one epoch")
+    expect(page.get_by_role("columnheader", name="Cost of an epoch").first).to_be_visible()
+    page.get_by_label("Relative to").select_option("mobilenet_v2 on reference-cpu")
+    expect(page.locator(".ratio").first).to_have_text(re.compile("x reference$"))
     page.get_by_label("Times in").select_option("words")
     expect(time).to_have_text(words)
+    assert window.messages == []
+
+
+def test_u1_a_link_reproduces_every_choice_around_the_table_and_the_chart(visit):
+    window = visit()
+    window.open_with_chart(COMPARISON)
+    page = window.page
+    page.get_by_role("tab", name="Cost", exact=True).click()
+    page.get_by_label("Times in").select_option("hours")
+    page.wait_for_url("**times=hours**")
+    page.get_by_role("link", name="Memory").click()
+    page.wait_for_url("**sort=memory_mib**")
+    page.get_by_label("Relative to").select_option("resnet50 on aws-g4dn.xlarge")
+    page.wait_for_url("**reference=resnet50@aws-g4dn.xlarge**")
+    path = page.locator("#copy-link").get_attribute("data-path")
+    assert page.url == window.base + path
+    assert path == (
+        f"{COMPARISON}&times=hours&sort=memory_mib&reference=resnet50@aws-g4dn.xlarge&chart=cost"
+    )
+    table = page.locator("table.best").inner_text()
+
+    fresh = visit()
+    fresh.open_with_chart(path)
+    expect(fresh.page.locator(".chart:visible h3")).to_have_text("Cost over batch size")
+    expect(fresh.page.get_by_label("Times in")).to_have_value("hours")
+    assert fresh.page.locator("table.best").inner_text() == table
+
+    plain = visit(java_script_enabled=False)
+    plain.open(path)
+    assert plain.page.locator("table.best").inner_text() == table
+
+    page.get_by_role("button", name="Forecast").click()
+    page.wait_for_url("**&epochs=9&**")
+    expect(page.get_by_label("Times in")).to_have_value("hours")
+    expect(page.locator("table.best")).to_have_text(re.compile("x reference"))
+
+
+def test_u6_a_table_that_does_not_come_is_said_and_the_one_before_stays(visit):
+    window = visit()
+    window.open(COMPARISON)
+    page = window.page
+    page.route("**/forecast/table/**", lambda route: route.abort())
+    page.get_by_label("Times in").select_option("hours")
+    expect(page.locator("#table-status")).to_contain_text("The table could not be loaded")
+    expect(page.locator(".best > tbody")).to_have_count(6)
+    expect(page.locator("#table-answer")).not_to_have_attribute("aria-busy", "true")
+
+
+def test_u6_without_javascript_the_tools_of_the_table_work(visit):
+    window = visit(java_script_enabled=False)
+    window.open(COMPARISON)
+    page = window.page
+    page.get_by_label("Show").fill("g4dn")
+    page.get_by_label("Times in").select_option("hours")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**times=hours**")
+    expect(page.locator(".best > tbody")).to_have_count(2)
+    page.get_by_role("link", name="Epoch time").click()
+    page.wait_for_url("**sort=epoch_seconds**")
+    expect(page.locator(".best > tbody")).to_have_count(2)
+    expect(page.get_by_label("Times in")).to_have_value("hours")
 
 
 def test_u6_without_javascript_the_table_and_the_form_are_there(visit):

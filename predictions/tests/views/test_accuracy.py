@@ -13,7 +13,7 @@ from predictions import public_accuracy
 from predictions.accuracy import machine_accuracies
 from predictions.accuracy_charts import make_accuracy_charts, make_accuracy_hover_texts
 from predictions.display import EN_DASH
-from predictions.tables import source_badge
+from predictions.table_cells import source_badge
 from predictions.tests.evaluations import store_evaluation
 from regression.sources import Source
 from regression.stored_reports import stored_estimator_report

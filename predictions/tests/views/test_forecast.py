@@ -218,9 +218,9 @@ class TestPage:
     def test_the_number_of_queries_does_not_grow(self, page, django_assert_num_queries):
         page(COMPARISON)
         page("architecture=resnet50&machine=reference-cpu&device=t4")
-        with django_assert_num_queries(12):
+        with django_assert_num_queries(13):
             page("architecture=resnet50&machine=reference-cpu&device=t4")
-        with django_assert_num_queries(12):
+        with django_assert_num_queries(13):
             page(COMPARISON)
 
     def test_an_unchanged_page_is_not_sent_again(self, page):
