@@ -7,6 +7,7 @@ and forecast are the real ones. Nothing is asked beyond this computer, and nothi
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from benchmarking.tests.cloud.local_cloud import INSTANCE_TYPE, REGION, LocalClo
 
 if TYPE_CHECKING:
     from benchmarking.models import BenchmarkJob
+    from predictor_site.server import Children
 
 MACHINE = "demo-cloud"
 NETWORK = "squeezenet1_1"
@@ -61,7 +63,7 @@ def _prepare(cloud: LocalCloud, var_folder: Path) -> None:
     }
     django.setup()
     call_command("migrate", verbosity=0)
-    call_command("load_architectures", verbosity=0)
+    call_command("load_architectures", verbosity=0, stdout=io.StringIO())
     from benchmarking.models import Device, Machine, Price
 
     device = Device.objects.create(slug="demo-cpu", name="CPU of this computer", kind="cpu")
@@ -105,7 +107,7 @@ def _run_job() -> tuple[int, bool]:
             batch_sizes=BATCH_SIZES,
             yes=True,
         )
-        job = _follow()
+        job = _follow(workers)
     finally:
         workers.stop(threading.Event())
     _say("What was measured and paid")
@@ -116,8 +118,8 @@ def _run_job() -> tuple[int, bool]:
     return stored, job.state == job.State.SUCCEEDED
 
 
-def _follow() -> BenchmarkJob:
-    """Print the job's events as they come, until its end."""
+def _follow(workers: Children) -> BenchmarkJob:
+    """Print the job's events as they come, until its end or that of a worker."""
     from benchmarking.models import BenchmarkJob, JobEvent
 
     _say("The job, advanced by a Celery worker")
@@ -129,7 +131,13 @@ def _follow() -> BenchmarkJob:
             last_event = event.pk
             state = event.new_state or job.state
             print(f"{event.at:%H:%M:%S}  {state:<16}  {event.message}".rstrip(), flush=True)
-        if job.is_final or time.monotonic() - began > LONGEST_SECONDS:
+        if job.is_final:
+            return job
+        if (role := workers.first_ended()) is not None:
+            print(f"The {role} has ended: nobody advances the job any more.", file=sys.stderr)
+            return job
+        if time.monotonic() - began > LONGEST_SECONDS:
+            print(f"Not over after {LONGEST_SECONDS:.0f} s: given up.", file=sys.stderr)
             return job
         time.sleep(_POLL_SECONDS)
 
@@ -169,4 +177,8 @@ def _say(title: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("Interrupted; nothing is left running.", file=sys.stderr)
+        sys.exit(130)
