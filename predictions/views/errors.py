@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import uuid
 
@@ -11,6 +12,8 @@ from django.template.loader import render_to_string
 from django.utils.log import log_response
 
 from predictions.problems import NO_SUCH_ENDPOINT, asks_for_documents, problem_of_status
+
+logger = logging.getLogger(__name__)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -68,5 +71,10 @@ def _server_error(request: HttpRequest, error_id: str) -> HttpResponse:
     if asks_for_documents(request):
         return problem_of_status(500, f"{title}. {text} {error_id}", error_id=error_id)
     context = {"title": title, "text": text, "error_id": error_id}
-    # Without the request: who is signed in stands in the database, which may be what is broken.
-    return HttpResponse(render_to_string("error.html", context), status=500)
+    try:
+        # Without the request: who is signed in stands in the database, which may be broken.
+        return HttpResponse(render_to_string("error.html", context), status=500)
+    except Exception:
+        logger.exception("the error page of %s is broken too", error_id)
+        plain = f"{title}. {text} {error_id}\n"
+        return HttpResponse(plain, status=500, content_type="text/plain; charset=utf-8")

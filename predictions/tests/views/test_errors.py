@@ -75,6 +75,25 @@ def test_a_database_that_is_gone_still_leaves_a_page(broken_site, caplog):
     assert "Something broke on our side" in response.content.decode()
 
 
+def test_where_the_page_itself_is_broken_a_line_says_it(broken_site, caplog):
+    missing = ValueError("Missing staticfiles manifest entry for 'css/site.css'")
+    with patch("django.templatetags.static.StaticNode.render", side_effect=missing):
+        response = broken_site.get(f"/?{QUERY}")
+    assert (response.status_code, response["Content-Type"]) == (500, "text/plain; charset=utf-8")
+    text = response.content.decode()
+    assert re.fullmatch(
+        r"Something broke on our side\. The error is in the log\. Try again; if it stays, tell the "
+        r"operator this id: [0-9a-f]{12}\n",
+        text,
+    )
+    error_id = text.split()[-1]
+    logged = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert logged == [
+        f"the error page of {error_id} is broken too",
+        f"Internal Server Error, id {error_id}: /",
+    ]
+
+
 @pytest.mark.parametrize("path", ["/api/v2/machines/", "/api/", "/api/v1/", "/api/v1/machine/x/"])
 @pytest.mark.parametrize("method", ["get", "post", "delete"])
 def test_no_endpoint_below_api_is_a_problem_document(db, path, method):
