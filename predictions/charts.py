@@ -7,31 +7,25 @@ told apart by marker shape, estimates also by a dashed line, points that do not 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-from predictions.advice import Candidate
-from predictions.cards import Answer, Card
-from predictions.chart_layout import duration_axis, figure_layout, five_digits, log_axis, usd_axis
+from predictions.cards import Answer
+from predictions.chart_layout import duration_axis, figure_layout, log_axis, usd_axis
+from predictions.chart_traces import (
+    CurveNames,
+    add_line_labels,
+    curve_traces,
+    front_trace,
+    memory_edges,
+    name_curves,
+    point_trace,
+    winner_trace,
+)
 from predictions.row_texts import RowTexts
 from predictions.rows import Forecast, ForecastRow, Series
 from predictions.table_view import TableView
-
-SERIES_COLOURS = 8
-MAX_BANDS = 12
-MAX_LINE_LABELS = 6
-# Of the height of the chart; closer labels would overlap.
-LABEL_GAP = 0.065
-
-SYMBOL_OF_SOURCE = {
-    "measured": "circle",
-    "benchmark+regression": "square",
-    "interpolated": "diamond",
-    "estimated": "triangle-up",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +56,10 @@ class LegendEntry:
 def make_legend(forecast: Forecast) -> list[LegendEntry]:
     """One entry for each curve that is drawn."""
     drawn = [series for series in forecast.series if series.answered]
-    names = _names(forecast, drawn)
+    names = name_curves(forecast, drawn)
     entries = []
     for series in drawn:
-        name = names[series.rows[0].architecture, series.place.key]
+        name = names[series.key]
         entries.append(
             LegendEntry(name.colour, name.label, series.place.device.name, _is_estimated(series))
         )
@@ -89,7 +83,7 @@ def make_charts(forecast: Forecast, answers: Sequence[Answer]) -> list[Chart]:
     """
     drawn = [series for series in forecast.series if series.answered]
     priced = [series for series in drawn if series.price is not None]
-    names = _names(forecast, drawn)
+    names = name_curves(forecast, drawn)
     charts = []
     if drawn:
         charts.append(_epoch_time_chart(drawn, names, answers))
@@ -99,43 +93,16 @@ def make_charts(forecast: Forecast, answers: Sequence[Answer]) -> list[Chart]:
     return charts
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """How a curve is called, its colour, and its place among the hover texts."""
-
-    label: str
-    colour: int
-    position: int
-
-
-_Names = dict[tuple[str, str], _Name]
-
-
-def _names(forecast: Forecast, drawn: Sequence[Series]) -> _Names:
-    several_cnns = len(forecast.query.architectures) > 1
-    several_places = len(forecast.query.machines) + len(forecast.query.devices) > 1
-    names = {}
-    for number, series in enumerate(drawn):
-        slug = series.rows[0].architecture
-        parts = [slug] if several_cnns or not several_places else []
-        if several_places:
-            parts.append(series.label)
-        names[slug, series.place.key] = _Name(
-            " · ".join(parts), number % SERIES_COLOURS + 1, number
-        )
-    return names
-
-
 def _epoch_time_chart(
     drawn: Sequence[Series],
-    names: _Names,
+    names: CurveNames,
     answers: Sequence[Answer],
 ) -> Chart:
     layout = figure_layout(
         _batch_axis(drawn), duration_axis("time per epoch", _epoch_values(drawn))
     )
-    layout["shapes"] = _memory_edges(drawn, names)
-    _add_line_labels(layout, drawn, names, "epoch_seconds")
+    layout["shapes"] = memory_edges(drawn, names)
+    add_line_labels(layout, drawn, names, "epoch_seconds")
     winners = [
         f"{answer.architecture} is fastest on {card.place} at batch {card.batch_size}"
         for answer in answers
@@ -148,8 +115,8 @@ def _epoch_time_chart(
         summary=_summary(f"{_count(len(drawn), 'curve')}; lower is faster.", winners),
         figure={
             "data": [
-                *_curves(drawn, names, "epoch_seconds"),
-                *_winner_trace("fastest", [answer.cards[0] for answer in answers], "epoch_seconds"),
+                *curve_traces(drawn, names, "epoch_seconds"),
+                *winner_trace("fastest", [answer.cards[0] for answer in answers], "epoch_seconds"),
             ],
             "layout": layout,
         },
@@ -158,15 +125,15 @@ def _epoch_time_chart(
 
 def _cost_chart(
     priced: Sequence[Series],
-    names: _Names,
+    names: CurveNames,
     answers: Sequence[Answer],
     epochs: int,
 ) -> Chart:
     costs = [row.total_cost_usd for one in priced for row in one.answered if row.total_cost_usd]
     axis = usd_axis(f"cost of {_count(epochs, 'epoch')}", costs)
     layout = figure_layout(_batch_axis(priced), axis)
-    layout["shapes"] = _memory_edges(priced, names)
-    _add_line_labels(layout, priced, names, "total_cost_usd")
+    layout["shapes"] = memory_edges(priced, names)
+    add_line_labels(layout, priced, names, "total_cost_usd")
     winners = [
         f"{answer.architecture} is cheapest on {card.place} at batch {card.batch_size}"
         for answer in answers
@@ -179,8 +146,8 @@ def _cost_chart(
         summary=_summary(f"{_count(len(priced), 'curve')}; lower is cheaper.", winners),
         figure={
             "data": [
-                *_curves(priced, names, "total_cost_usd"),
-                *_winner_trace(
+                *curve_traces(priced, names, "total_cost_usd"),
+                *winner_trace(
                     "cheapest", [answer.cards[1] for answer in answers], "total_cost_usd"
                 ),
             ],
@@ -191,21 +158,19 @@ def _cost_chart(
 
 def _time_cost_chart(
     priced: Sequence[Series],
-    names: _Names,
+    names: CurveNames,
     answers: Sequence[Answer],
 ) -> Chart:
     times = [row.total_seconds for one in priced for row in one.answered if row.total_seconds]
     costs = [row.total_cost_usd for one in priced for row in one.answered if row.total_cost_usd]
-    data = [_point_trace(one, names, "total_seconds", "total_cost_usd") for one in priced]
-    data += _winner_trace(
+    data = [point_trace(one, names, "total_seconds", "total_cost_usd") for one in priced]
+    data += winner_trace(
         "best trade-off",
         [answer.cards[2] for answer in answers],
         "total_cost_usd",
         x_key="total_seconds",
     )
-    data += [
-        _front_trace(answer.advice.front) for answer in answers if len(answer.advice.front) > 1
-    ]
+    data += [front_trace(answer.advice.front) for answer in answers if len(answer.advice.front) > 1]
     fronts = [
         f"{answer.architecture}: {_count(len(answer.advice.front), 'choice')} that nothing beats "
         "in both"
@@ -235,139 +200,6 @@ def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def _curves(drawn: Sequence[Series], names: _Names, key: str) -> list[dict[str, Any]]:
-    traces = []
-    if len(drawn) <= MAX_BANDS:
-        traces += [_band_trace(series, names, key) for series in drawn]
-    for series in drawn:
-        traces += _line_traces(series, names, key)
-    traces += [_point_trace(series, names, "batch_size", key) for series in drawn]
-    return traces
-
-
-def _band_trace(series: Series, names: _Names, key: str) -> dict[str, Any]:
-    """The 80 % interval as one filled outline, there and back."""
-    name = names[series.rows[0].architecture, series.place.key]
-    rows = [
-        row
-        for row in series.answered
-        if row.iteration_ms_low is not None and row.iteration_ms_high is not None
-    ]
-    sizes = [row.batch_size for row in rows]
-    ends = [_interval(series, row, key) for row in rows]
-    low = [five_digits(getattr(row, key) * end[0]) for row, end in zip(rows, ends)]
-    high = [five_digits(getattr(row, key) * end[1]) for row, end in zip(rows, ends)]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name.label,
-        "hoverinfo": "skip",
-        "x": sizes + sizes[::-1],
-        "y": high + low[::-1],
-        "fill": "toself",
-        "fillcolor": f"@series-{name.colour}/0.13",
-        "line": {"width": 0},
-    }
-
-
-def _interval(series: Series, row: ForecastRow, key: str) -> tuple[float, float]:
-    """The ends of a figure's interval, as multiples of it."""
-    if key != "epoch_seconds":
-        return series.total_interval(row)
-    assert row.iteration_ms and row.iteration_ms_low and row.iteration_ms_high
-    return row.iteration_ms_low / row.iteration_ms, row.iteration_ms_high / row.iteration_ms
-
-
-def _line_traces(series: Series, names: _Names, key: str) -> list[dict[str, Any]]:
-    """The lines between the points: straight, for what lies between is not known, and dashed
-    where they lead to an estimate.
-    """
-    colour = _colour(series, names)
-    rows = series.answered
-    traces: list[dict[str, Any]] = []
-    for before, after in pairwise(rows):
-        dash = "dash" if "estimated" in (before.source, after.source) else "solid"
-        if not traces or traces[-1]["line"]["dash"] != dash:
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "name": names[before.architecture, series.place.key].label,
-                    "hoverinfo": "skip",
-                    "x": [before.batch_size],
-                    "y": [five_digits(getattr(before, key))],
-                    "line": {"width": 1.6, "color": f"@series-{colour}", "dash": dash},
-                }
-            )
-        traces[-1]["x"].append(after.batch_size)
-        traces[-1]["y"].append(five_digits(getattr(after, key)))
-    return traces
-
-
-def _point_trace(series: Series, names: _Names, x_key: str, y_key: str) -> dict[str, Any]:
-    name = names[series.rows[0].architecture, series.place.key]
-    colour = name.colour
-    rows = series.answered
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name.label,
-        "x": [five_digits(getattr(row, x_key)) for row in rows],
-        "y": [five_digits(getattr(row, y_key)) for row in rows],
-        "marker": {
-            "size": 8 if len(rows) <= 24 else 6,
-            "color": f"@series-{colour}",
-            "symbol": [_symbol(row) for row in rows],
-            "line": {"width": 1.4, "color": f"@series-{colour}"},
-        },
-        "text": name.position,
-        "hovertemplate": f"<b>{name.label}</b><br>%{{text}}<extra></extra>",
-    }
-
-
-def _winner_trace(
-    word: str, cards: Sequence[Card], key: str, x_key: str = "batch_size"
-) -> list[dict[str, Any]]:
-    """A ring around the point that wins, one for each CNN."""
-    rows = [card.row for card in cards if card.row is not None]
-    if not rows:
-        return []
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": word,
-            "hoverinfo": "skip",
-            "x": [five_digits(getattr(row, x_key)) for row in rows],
-            "y": [five_digits(getattr(row, key)) for row in rows],
-            "marker": {
-                "size": 17,
-                "symbol": "circle-open",
-                "color": "@ink",
-                "line": {"width": 2, "color": "@ink"},
-            },
-        }
-    ]
-
-
-def _front_trace(front: Sequence[Candidate]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "Pareto front",
-        "hoverinfo": "skip",
-        "x": [five_digits(candidate.seconds) for candidate in front],
-        "y": [five_digits(candidate.usd) for candidate in front],
-        # A step: between two choices there is nothing to be had.
-        "line": {"width": 2, "color": "@muted", "dash": "dot", "shape": "hv"},
-    }
-
-
-def _symbol(row: ForecastRow) -> str:
-    symbol = SYMBOL_OF_SOURCE.get(row.source or "", "circle")
-    return f"{symbol}-open" if row.fits == "no" else symbol
-
-
 def _hover_text(row: ForecastRow, texts: RowTexts, view: TableView) -> str:
     span = "in total" if view.per == "total" else "an epoch"
     cost = f"\n{texts.cost} {span} ({texts.cost_range})" if texts.cost_range else ""
@@ -377,70 +209,6 @@ def _hover_text(row: ForecastRow, texts: RowTexts, view: TableView) -> str:
         f"{texts.images_per_second} images/s, bound by {row.bound_by}"
         f"{cost}\n{texts.memory}, {texts.fits}"
     )
-
-
-def _memory_edges(drawn: Sequence[Series], names: _Names) -> list[dict[str, Any]]:
-    """A dotted line where memory ends, for the curves that come near it."""
-    last_shown = max((row.batch_size or 1 for one in drawn for row in one.answered), default=1)
-    return [
-        {
-            "type": "line",
-            "x0": series.largest_batch,
-            "x1": series.largest_batch,
-            "y0": 0,
-            "y1": 1,
-            "yref": "paper",
-            "layer": "below",
-            "line": {"width": 1.4, "dash": "dot", "color": f"@series-{_colour(series, names)}"},
-        }
-        for series in drawn
-        if series.largest_batch and series.largest_batch <= 2 * last_shown
-    ]
-
-
-def _add_line_labels(
-    layout: dict[str, Any],
-    drawn: Sequence[Series],
-    names: _Names,
-    key: str,
-) -> None:
-    """The name at the end of each line, so that colour is not all that tells lines apart."""
-    if not 1 < len(drawn) <= MAX_LINE_LABELS:
-        return
-    values = [math.log10(getattr(row, key)) for one in drawn for row in one.answered]
-    gap = LABEL_GAP * max(max(values) - min(values), 0.3)
-    ends = sorted(
-        (math.log10(getattr(one.answered[-1], key)), number) for number, one in enumerate(drawn)
-    )
-    labels = []
-    longest = 0
-    lowest_free = -math.inf
-    for height, number in ends:
-        series = drawn[number]
-        height = max(height, lowest_free)
-        lowest_free = height + gap
-        name = names[series.rows[0].architecture, series.place.key].label
-        longest = max(longest, len(name))
-        labels.append(
-            {
-                "x": 1,
-                "xref": "paper",
-                "y": height,
-                "xshift": 8,
-                "xanchor": "left",
-                "yanchor": "middle",
-                "showarrow": False,
-                "text": name,
-                "font": {"size": 12, "color": f"@series-{_colour(series, names)}"},
-            }
-        )
-    layout["annotations"] = labels
-    # A letter of 12 px is about 6.5 px wide.
-    layout["margin"] = layout["margin"] | {"r": round(20 + 6.5 * longest)}
-
-
-def _colour(series: Series, names: _Names) -> int:
-    return names[series.rows[0].architecture, series.place.key].colour
 
 
 def _is_estimated(series: Series) -> bool:

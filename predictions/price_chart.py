@@ -9,7 +9,8 @@ from typing import Any
 
 from benchmarking.models import Price
 from predictions.chart_layout import figure_layout
-from predictions.charts import SERIES_COLOURS, Chart
+from predictions.chart_traces import SERIES_COLOURS
+from predictions.charts import Chart
 from predictions.display import format_exact_usd
 
 DASH_OF_KIND = {Price.Kind.ON_DEMAND: "solid", Price.Kind.SPOT: "dash"}

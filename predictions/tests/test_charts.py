@@ -9,11 +9,13 @@ from itertools import pairwise
 
 import pytest
 
+from benchmarking.models import Architecture
 from predictions import curves
 from predictions.cards import make_answers
 from predictions.chart_layout import DURATION_TICKS, round_ticks
 from predictions.charts import make_charts, make_legend
 from predictions.forecast import make_forecast
+from predictions.query import ForecastQuery
 from predictions.tests.fakes import fake_curve
 
 
@@ -149,3 +151,16 @@ def test_the_legend_names_every_curve(compared):
 def test_no_answer_means_no_chart(ask):
     _, charts = charts_of(ask, architecture="resnet50", machine="aws-g4dn.xlarge", precision="tf32")
     assert charts == []
+
+
+def test_a_long_name_is_cut_at_the_end_of_its_line_and_whole_in_the_legend(ask, catalogue):
+    Architecture.objects.filter(slug="mobilenet_v2").update(slug="own-AbCdEfGhIjKlMnOpQrStUv")
+    forecast = make_forecast(
+        ForecastQuery(("own-AbCdEfGhIjKlMnOpQrStUv", "resnet50"), ("aws-g4dn.xlarge",))
+    )
+    charts = make_charts(forecast, make_answers(forecast))
+    layout = charts[0].figure["layout"]
+    labels = {label["text"] for label in layout["annotations"]}
+    assert labels == {"own-AbCdEfGhIjKlMnO\N{HORIZONTAL ELLIPSIS}", "resnet50"}
+    assert layout["margin"]["r"] >= 7 * max(map(len, labels))
+    assert make_legend(forecast)[0].name == "own-AbCdEfGhIjKlMnOpQrStUv"

@@ -141,8 +141,8 @@ def test_u1_a_link_reproduces_every_choice_around_the_table_and_the_chart(visit)
     page.wait_for_url("**reference=resnet50@aws-g4dn.xlarge**")
     path = page.locator("#copy-link").get_attribute("data-path")
     assert page.url == window.base + path
-    assert path == (
-        f"{COMPARISON}&times=hours&sort=memory_mib&reference=resnet50@aws-g4dn.xlarge&chart=cost"
+    assert path.endswith(
+        "&times=hours&sort=memory_mib&reference=resnet50@aws-g4dn.xlarge&chart=cost"
     )
     table = page.locator("table.best").inner_text()
 
