@@ -30,6 +30,8 @@ from benchmarking.probe.results import (
 
 # A few thousand lines: stored in seconds, well within a lease.
 FETCH_BYTES = 2 * 2**20
+# A piece of work gives a line or two; a probe that prints far more than that does so for ever.
+MOST_SPARE_LINES = 1000
 
 
 class CollectionError(Exception):
@@ -80,6 +82,12 @@ def collect_lines(step: Step) -> int:
             raise CollectionError(Reason.WRONG_MACHINE, str(error)) from error
     if fault is not None:
         raise CollectionError(Reason.BAD_OUTPUT, str(fault)) from fault
+    if (line_count := _lines_so_far(step)) > MOST_SPARE_LINES + 3 * step.job.planned_count:
+        raise CollectionError(
+            Reason.BAD_OUTPUT,
+            f"line {line_count}: it prints more than the plan asks for, which is "
+            f"{step.job.planned_count} pieces of work",
+        )
     return stored_bytes
 
 

@@ -27,6 +27,7 @@ from benchmarking.models import (
     Machine,
     MeasurementRun,
     Price,
+    RemoteHost,
     SoftwareStack,
 )
 from benchmarking.specs import ConvolutionSpec, ConvolutionUse, Optimizer, Pass, summarize_samples
@@ -318,6 +319,18 @@ def create_job(*, machine: Machine | None = None, **values: Any) -> BenchmarkJob
     return BenchmarkJob.objects.create(
         machine=machine or create_cpu_machine(), **{**defaults, **values}
     )
+
+
+def create_remote_host(machine: Machine, **values: Any) -> RemoteHost:
+    """A host of one's own that is such a machine; nothing answers there."""
+    defaults: dict[str, Any] = {
+        "name": f"workstation-{next(_numbers)}",
+        "address": "127.0.0.1",
+        "user": "ann",
+        "host_public_key": "ssh-ed25519 AAAA",
+        "login_key": b"",
+    }
+    return RemoteHost.objects.create(machine=machine, **{**defaults, **values})
 
 
 def create_instance(*, job: BenchmarkJob | None = None, **values: Any) -> CloudInstance:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import time_machine
+from django.utils import timezone
 
 from benchmarking.jobs.advance import advance_job
 from benchmarking.jobs.creation import create_job
@@ -74,3 +76,23 @@ def last_message(job: BenchmarkJob, new_state: str) -> str:
     event = JobEvent.objects.filter(job=job, new_state=new_state).last()
     assert event is not None
     return event.message
+
+
+def advance_due(job: BenchmarkJob, host: FakeHost, clock: Travel) -> None:
+    due_at = reload(job).due_at
+    if due_at > timezone.now():
+        clock.move_to(due_at)
+    advance_job(job.pk, host=host)
+
+
+def finish_slowly(job: BenchmarkJob, host: FakeHost, clock: Travel) -> BenchmarkJob:
+    """As ``finish``, for waits of hours."""
+    for _ in range(3000):
+        if reload(job).is_final:
+            return reload(job)
+        clock.shift(advance_job(job.pk, host=host, poll_seconds=30.0) or 0.0)
+    raise AssertionError(f"the job is still {state_of(job)}")
+
+
+def v100_environment(gpu: str = "Tesla V100-SXM2-16GB") -> dict[str, Any]:
+    return environment_line(machine="aws-p3.2xlarge", gpu={"name": gpu})

@@ -13,7 +13,7 @@ from pytest_django import Settings
 from benchmarking.jobs.creation import create_job
 from benchmarking.jobs.planner import MeasurementPlan
 from benchmarking.jobs.quote import JobRefusedError, quote_job
-from benchmarking.models import BenchmarkJob, Machine, Price, RemoteHost, WorkClaim
+from benchmarking.models import BenchmarkJob, Machine, Price, WorkClaim
 from benchmarking.probe.plan import ConvolutionWork, StackRequest
 from benchmarking.specs import Pass
 from benchmarking.tests import factories
@@ -39,17 +39,6 @@ def machine() -> Machine:
     factories.create_price(machine=machine, usd_per_hour="3.06")
     factories.create_price(machine=machine, usd_per_hour="0.9", kind=Price.Kind.SPOT)
     return machine
-
-
-def remote_host(machine: Machine, **values: Any) -> RemoteHost:
-    defaults = {
-        "name": "workstation",
-        "address": "127.0.0.1",
-        "user": "ann",
-        "host_public_key": "ssh-ed25519 AAAA",
-        "login_key": b"",
-    }
-    return RemoteHost.objects.create(machine=machine, **{**defaults, **values})
 
 
 def create(machine: Machine, expected_seconds: float = 600.0, **values: Any) -> BenchmarkJob:
@@ -123,7 +112,7 @@ def test_job_of_a_machine_that_is_paid_for(machine: Machine) -> None:
 
 
 def test_job_on_a_remote_host(machine: Machine) -> None:
-    host = remote_host(machine)
+    host = factories.create_remote_host(machine)
 
     job = create(machine, host_kind=HostKind.SSH, remote_host=host)
 
@@ -208,7 +197,8 @@ def test_limit_of_zero_refuses_what_costs_money_and_nothing_else(
 
 def test_remote_host_must_be_enabled_and_of_the_machine(machine: Machine) -> None:
     other = factories.create_machine(slug="aws-other")
-    switched_off = remote_host(machine, name="off", is_enabled=False)
+    workstation = factories.create_remote_host(machine, name="workstation")
+    switched_off = factories.create_remote_host(machine, name="off", is_enabled=False)
 
     def refusal(machine: Machine, **values: Any) -> str:
         with pytest.raises(JobRefusedError) as error:
@@ -218,7 +208,9 @@ def test_remote_host_must_be_enabled_and_of_the_machine(machine: Machine) -> Non
     assert refusal(machine, host_kind=HostKind.SSH, remote_host=switched_off) == (
         "The remote host off is switched off in the admin."
     )
-    assert refusal(other, host_kind=HostKind.SSH, remote_host=remote_host(machine)) == (
-        "The remote host workstation is a aws-p3.2xlarge, not a aws-other."
-    )
+    assert refusal(
+        other,
+        host_kind=HostKind.SSH,
+        remote_host=workstation,
+    ) == ("The remote host workstation is a aws-p3.2xlarge, not a aws-other.")
     assert refusal(machine, remote_host=switched_off) == ("A job on Amazon EC2 has no remote host.")
