@@ -30,7 +30,7 @@ from benchmarking.tests import factories
 from benchmarking.tests.jobs.over_ssh import create_remote_host, create_ssh_job, finish
 from benchmarking.tests.sshd import FakeMachine
 
-pytestmark = [pytest.mark.sshd, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.sshd, pytest.mark.django_db]
 
 PAGES = ("jobs", "job-spending", "machines", "admin:index", "api-jobs", "api-machines")
 JOB_PAGES = ("job", "job-progress", "api-job", "admin:benchmarking_benchmarkjob_change")

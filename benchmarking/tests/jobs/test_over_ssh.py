@@ -20,7 +20,7 @@ from benchmarking.tests.jobs.over_ssh import (
 )
 from benchmarking.tests.sshd import FakeMachine
 
-pytestmark = [pytest.mark.sshd, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.sshd, pytest.mark.django_db]
 
 
 @pytest.fixture
