@@ -38,6 +38,21 @@ def follow_job(
         If it was interrupted, or failed and ``failure_ends_command``.
     """
     bar = ProgressBar(total=job.planned_count, unit="pieces", expected_seconds=job.expected_seconds)
+    try:
+        is_cancelled = _advance_to_the_end(job, bar)
+    except KeyboardInterrupt:
+        raise CommandError(_left_behind(job), returncode=INTERRUPTED_EXIT_CODE) from None
+    job.refresh_from_db(fields=["state", "reason", "stored_count", "failed_count"])
+    summary = _summary(job)
+    if job.state == State.CANCELLED and is_cancelled:
+        raise CommandError(summary, returncode=INTERRUPTED_EXIT_CODE)
+    if job.state == State.FAILED and failure_ends_command:
+        raise CommandError(f"{summary} {_last_message(job)}".strip(), returncode=1)
+    say(summary)
+
+
+def _advance_to_the_end(job: BenchmarkJob, bar: ProgressBar) -> bool:
+    """Whether the job was cancelled from here."""
     is_cancelled = False
     with bar, _interrupts() as interrupts:
         while (delay_seconds := _advance(job)) is not None:
@@ -50,13 +65,7 @@ def follow_job(
                     _explain_the_wait(bar)
                 continue
             time.sleep(min(delay_seconds, POLL_SECONDS))
-    job.refresh_from_db(fields=["state", "reason", "stored_count", "failed_count"])
-    summary = _summary(job)
-    if job.state == State.CANCELLED and is_cancelled:
-        raise CommandError(summary, returncode=INTERRUPTED_EXIT_CODE)
-    if job.state == State.FAILED and failure_ends_command:
-        raise CommandError(f"{summary} {_last_message(job)}".strip(), returncode=1)
-    say(summary)
+    return is_cancelled
 
 
 def _advance(job: BenchmarkJob) -> float | None:
@@ -71,6 +80,15 @@ def _explain_the_wait(bar: ProgressBar) -> None:
         "Cancelling; this waits until the rented machine is gone. Ctrl-C again leaves that to "
         "the worker.",
         file=sys.stderr,
+    )
+
+
+def _left_behind(job: BenchmarkJob) -> str:
+    if job.host_kind != HostKind.EC2:
+        return "Interrupted; the same command goes on from here."
+    return (
+        "Interrupted; the rented machine is paid for until a worker has ended it. "
+        f"The page /jobs/{job.pk}/ and list_instances say when it is gone."
     )
 
 
