@@ -485,6 +485,17 @@ def allowed_cores():
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
+def cpu_record():
+    return {
+        "model": cpu_model(),
+        "signature": cpu_signature(),
+        "logical_cores": os.cpu_count(),
+        "affinity": allowed_cores(),
+        "memory_mib": total_memory_mib(),
+        "hypervisor": "hypervisor" in read_text("/proc/cpuinfo"),
+    }
+
+
 def load_average():
     return list(os.getloadavg()) if hasattr(os, "getloadavg") else None
 
@@ -520,12 +531,7 @@ def environment(plan, torch):
         "python_version": platform.python_version(),
         "os": platform.platform(),
         "cpu": {
-            "model": cpu_model(),
-            "signature": cpu_signature(),
-            "logical_cores": os.cpu_count(),
-            "affinity": allowed_cores(),
-            "memory_mib": total_memory_mib(),
-            "hypervisor": "hypervisor" in read_text("/proc/cpuinfo"),
+            **cpu_record(),
             "mkldnn": torch.backends.mkldnn.is_available(),
             "flush_denormal": True,
         },

@@ -32,6 +32,7 @@ from benchmarking.tests.factories import (
     create_machine,
     create_price,
 )
+from benchmarking.tests.processes import end_started_probes
 
 pytestmark = pytest.mark.django_db
 
@@ -73,13 +74,7 @@ def at_sleep(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Callable[[],
 @pytest.fixture(autouse=True)
 def no_process_left(tmp_path: Path) -> Iterator[None]:
     yield
-    for process in tmp_path.glob("runs/*/process"):
-        pid = process.read_text().split()[0]
-        if pid.isdecimal():
-            try:
-                os.killpg(int(pid), signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+    end_started_probes(tmp_path)
 
 
 def run_benchmark(*arguments: str) -> str:

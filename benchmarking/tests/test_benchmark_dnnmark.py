@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -31,6 +30,7 @@ from benchmarking.tests.factories import (
     create_machine,
 )
 from benchmarking.tests.probe.dnnmark_stub import build_tree
+from benchmarking.tests.processes import end_started_probes
 
 pytestmark = pytest.mark.django_db
 
@@ -67,13 +67,7 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_process_left(tmp_path: Path) -> Iterator[None]:
     yield
-    for process in tmp_path.glob("runs/*/process"):
-        pid = process.read_text().split()[0]
-        if pid.isdecimal():
-            try:
-                os.killpg(int(pid), signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+    end_started_probes(tmp_path)
 
 
 def benchmark(*arguments: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import os
 import platform
 import sys
 import uuid
@@ -15,13 +14,10 @@ from benchmarking.probe.dnnmark.tree import DIRECTIONS, Tree, linked_versions
 from benchmarking.probe.probe import (
     SCHEMA,
     PlanError,
-    allowed_cores,
-    cpu_model,
-    cpu_signature,
+    cpu_record,
     gpu_state,
     load_average,
     read_command,
-    total_memory_mib,
 )
 
 
@@ -68,13 +64,7 @@ def environment(plan: dict[str, Any], tree: Tree) -> dict[str, Any]:
         },
         "python_version": platform.python_version(),
         "os": platform.platform(),
-        "cpu": {
-            "model": cpu_model(),
-            "signature": cpu_signature(),
-            "logical_cores": os.cpu_count(),
-            "affinity": allowed_cores(),
-            "memory_mib": total_memory_mib(),
-        },
+        "cpu": cpu_record(),
         "load_average": load_average(),
         "sampling": plan["sampling"],
         "gpu": gpu_of_machine(),
