@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from predictions.cards import Answer
 from predictions.display import format_gib
+from predictions.form import SelectOption
 from predictions.measuring import LayerCounts, measuring_sentence
 from predictions.row_texts import RowTexts, shown_cost
 from predictions.rows import Forecast, ForecastRow, Series
@@ -57,15 +58,6 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceOption:
-    """A line that others can be compared with."""
-
-    value: str
-    label: str
-    chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     """The lines as the view wants them, and what can be chosen around them.
 
@@ -76,7 +68,8 @@ class Table:
     headings: tuple[Heading, ...]
     lines: tuple[BestRow, ...]
     line_count: int
-    references: tuple[ReferenceOption, ...]
+    references: tuple[SelectOption, ...]
+    sortings: tuple[SelectOption, ...]
     lost_reference: str
     query_pairs: Pairs
     view_pairs: Pairs
@@ -94,7 +87,7 @@ def make_table(
     """The table of a forecast in one view; ``texts`` and ``layers`` belong to its series."""
     best = {series.key: _best_answer(series) for series in forecast.series}
     references = tuple(
-        ReferenceOption(
+        SelectOption(
             value=f"{series.rows[0].architecture}@{series.place.key}",
             label=f"{series.rows[0].architecture} on {series.label}",
             chosen=f"{series.rows[0].architecture}@{series.place.key}" == view.reference,
@@ -130,6 +123,7 @@ def make_table(
         lines=lines,
         line_count=len(forecast.series),
         references=references,
+        sortings=_sortings(view),
         lost_reference="" if is_known else view.reference,
         query_pairs=query_pairs,
         view_pairs=view_pairs,
@@ -138,11 +132,20 @@ def make_table(
     )
 
 
+def _sortings(view: TableView) -> tuple[SelectOption, ...]:
+    options = [("", "the question")]
+    for label, key in _columns(view):
+        word = label[:1].lower() + label[1:] if key != "name" else "machine"
+        options += [(key, word), (f"-{key}", f"{word}, descending")]
+    return tuple(SelectOption(value, label, value == view.sort) for value, label in options)
+
+
 def _query_string(pairs: Pairs) -> str:
     return urlencode(pairs, safe=",@")
 
 
-def _headings(query_pairs: Pairs, view: TableView) -> tuple[Heading, ...]:
+def _columns(view: TableView) -> list[tuple[str, str]]:
+    """Label and key of each column that can be sorted by."""
     columns = [
         ("CNN and machine", "name"),
         ("Batch size", "batch_size"),
@@ -153,8 +156,12 @@ def _headings(query_pairs: Pairs, view: TableView) -> tuple[Heading, ...]:
     ]
     if view.per == "epoch":
         columns[3:5] = [("Cost of an epoch", "total_cost_usd")]
+    return columns
+
+
+def _headings(query_pairs: Pairs, view: TableView) -> tuple[Heading, ...]:
     headings = []
-    for label, key in columns:
+    for label, key in _columns(view):
         is_sorted = view.sort_key == key
         ascends = is_sorted and not view.descends
         # The chart in front may change without the table: the page adds it.

@@ -81,6 +81,11 @@ class TestSorting:
         assert turned["memory_mib"].direction == "descending"
         assert turned["memory_mib"].sort_query.endswith("&sort=memory_mib")
 
+    def test_u3_the_chosen_sorting_stands_in_its_list(self, table):
+        found = table(sort="-memory_mib").sortings
+        assert [option.label for option in found if option.chosen] == ["memory, descending"]
+        assert len(found) == 13
+
 
 class TestShowing:
     def test_u3_a_line_needs_every_word(self, table):
