@@ -58,13 +58,20 @@ class RemoteHostForm(forms.ModelForm):
         label="Login key",
         required=False,
         max_length=20_000,
-        widget=WriteOnlyTextarea(attrs={"rows": 8, "autocomplete": "off", "spellcheck": "false"}),
+        widget=WriteOnlyTextarea(
+            attrs={
+                "class": "vLargeTextField",
+                "rows": 8,
+                "autocomplete": "off",
+                "spellcheck": "false",
+            }
+        ),
     )
 
     class Meta:
         model = RemoteHost
         fields = ("name", "machine", "address", "port", "user", "host_public_key", "python")
-        widgets = {"host_public_key": PublicKeyInput(attrs={"size": 100})}
+        widgets = {"host_public_key": PublicKeyInput(attrs={"class": "vLargeTextField"})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -143,8 +150,8 @@ class RemoteHostAdmin(admin.ModelAdmin):
     """Remote hosts, with a button that tries the login."""
 
     form = RemoteHostForm
-    list_display = ("name", "machine", "place", "python", "is_enabled", "login_fingerprint")
-    list_filter = ("is_enabled", "machine")
+    list_display = ("name", "machine", "place", "python", "is_enabled")
+    list_filter = ("is_enabled", ("machine", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("machine",)
     search_fields = ("name", "address", "machine__slug")
     autocomplete_fields = ("machine",)

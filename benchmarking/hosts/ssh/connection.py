@@ -276,7 +276,7 @@ class SshConnection:
     def _unavailable(self, error: Exception) -> HostUnavailableError:
         if time.monotonic() >= self._end:
             return HostUnavailableError(f"{self._target.place} did not answer in time")
-        said = str(error) or type(error).__name__
+        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return HostUnavailableError(f"{self._target.place} does not answer: {said}")
 
     def _timeout(self) -> float:
