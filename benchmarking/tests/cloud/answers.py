@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -44,3 +44,11 @@ def without_instances(answer: bytes, instance_ids: set[str]) -> bytes:
 
 def instance_ids(parameters: Mapping[str, str]) -> list[str]:
     return [value for name, value in parameters.items() if name.startswith("InstanceId.")]
+
+
+def regions_answer(regions: Iterable[str]) -> bytes:
+    """What DescribeRegions says."""
+    items = "".join(f"<item><regionName>{region}</regionName></item>" for region in regions)
+    return (
+        f"<DescribeRegionsResponse><regionInfo>{items}</regionInfo></DescribeRegionsResponse>"
+    ).encode()

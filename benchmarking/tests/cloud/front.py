@@ -37,6 +37,7 @@ from benchmarking.tests.cloud.answers import (
     error_answer,
     instance_ids,
     parse_answer,
+    regions_answer,
     scope_of,
     without_instances,
 )
@@ -45,6 +46,8 @@ from benchmarking.tests.cloud.launches import Launch
 
 IMAGE_ID = "ami-dca37ea5"
 """A Linux image that moto knows in every region; the deep-learning SSM parameters name it."""
+
+REGIONS = ("eu-west-1", "sa-east-1", "us-east-1", "us-west-2")
 
 _PENDING = ("pending", 0)
 _RUNNING = ("running", 16)
@@ -80,6 +83,8 @@ class CloudFront(FaultPlan):
         Every instance that was ever made, by id.
     on_launch, on_end
         Called with the ``Launch`` before its answer is sent, and once it has ended in any way.
+    regions
+        Those that the account may use.
     page_size
         Instances per page of a description.
     new_hidden_calls, new_boot_calls, new_shutdown_calls
@@ -121,15 +126,15 @@ class CloudFront(FaultPlan):
         with self._lock:
             for launch in self.live():
                 self._ended(launch)
-            for backends in ec2_backends.values():
-                for backend in backends.values():
-                    backend.reset()
+            for region in self._regions:
+                ec2_backends[DEFAULT_ACCOUNT_ID][region].reset()
             self._forget()
 
     def _forget(self) -> None:
         self.calls: list[Call] = []
         self.launches: dict[str, Launch] = {}
         self.most_live_of_a_job = 0
+        self.regions = REGIONS
         self.page_size: int | None = None
         self.new_hidden_calls = 0
         self.new_boot_calls = 0
@@ -137,6 +142,7 @@ class CloudFront(FaultPlan):
         self._faults.clear()
         self._by_token: dict[tuple[str, str], tuple[dict[str, str], str]] = {}
         self._over: set[str] = set()
+        self._regions: set[str] = set()
 
     # Events ----------------------------------------------------------------------------------
 
@@ -164,7 +170,7 @@ class CloudFront(FaultPlan):
             parameters[f"TagSpecification.1.Tag.{number}.Key"] = key
             parameters[f"TagSpecification.1.Tag.{number}.Value"] = value
         with self._lock:
-            backend = ec2_backends[DEFAULT_ACCOUNT_ID][region]
+            backend = self._backend(region)
             reservation = backend.run_instances(
                 IMAGE_ID,
                 1,
@@ -205,6 +211,7 @@ class CloudFront(FaultPlan):
         action = parameters.get("Action", "")
         with self._lock:
             self.calls.append(Call(action, region, parameters))
+            self._regions.add(region)
             zone = self._zone_of(parameters, region)
             faults = [
                 fault
@@ -236,6 +243,8 @@ class CloudFront(FaultPlan):
             return self._run_instances(region, parameters, environ)
         if action == "DescribeInstances":
             return self._describe_instances(region, parameters, environ)
+        if action == "DescribeRegions":
+            return 200, regions_answer(self.regions)
         status, answer = self._ask_moto(environ, parameters)
         if action == "TerminateInstances" and status == 200:
             for name, instance_id in parameters.items():
@@ -273,7 +282,7 @@ class CloudFront(FaultPlan):
         instance_id = (
             re.search(rb"<instanceId>(i-[0-9a-f]+)</instanceId>", answer).group(1).decode()
         )
-        instance = ec2_backends[DEFAULT_ACCOUNT_ID][region].get_instance(instance_id)
+        instance = self._backend(region).get_instance(instance_id)
         self._by_token[region, token] = (asked, instance_id)
         launch = self._made(instance, region, parameters)
         launch.boot_calls += 1
@@ -305,9 +314,7 @@ class CloudFront(FaultPlan):
 
     def _end(self, launch: Launch, reason: tuple[str, str]) -> None:
         with self._lock:
-            ec2_backends[DEFAULT_ACCOUNT_ID][launch.region].terminate_instances(
-                [launch.instance_id]
-            )
+            self._backend(launch.region).terminate_instances([launch.instance_id])
             launch.reason = reason
             self._ended(launch)
 
@@ -360,8 +367,7 @@ class CloudFront(FaultPlan):
 
     def _set_state(self, launch: Launch, by_id: list[str]) -> None:
         """The state that this description shows."""
-        instances = ec2_backends[DEFAULT_ACCOUNT_ID][launch.region]
-        instance = instances.get_instance(launch.instance_id)
+        instance = self._backend(launch.region).get_instance(launch.instance_id)
         counts = not by_id or launch.instance_id in by_id
         if launch.instance_id in self._over:
             state = _SHUTTING_DOWN if launch.shutdown_calls > 0 else _TERMINATED
@@ -384,12 +390,16 @@ class CloudFront(FaultPlan):
                 parameters[name] = "instance-id"
                 parameters[f"{prefix}.Value.1"] = instance_id
 
+    def _backend(self, region: str) -> Any:
+        self._regions.add(region)
+        return ec2_backends[DEFAULT_ACCOUNT_ID][region]
+
     def _zone_of(self, parameters: Mapping[str, str], region: str) -> str | None:
         subnet_id = parameters.get("SubnetId")
         if not subnet_id:
             return parameters.get("Placement.AvailabilityZone")
         with contextlib.suppress(Exception):
-            subnet = ec2_backends[DEFAULT_ACCOUNT_ID][region].get_subnet(subnet_id)
+            subnet = self._backend(region).get_subnet(subnet_id)
             return str(subnet.availability_zone)
         return None
 
