@@ -42,7 +42,7 @@ class TestAdvise:
         assert advice.trade_off.winner == middle
         assert advice.front == (fast, middle, cheap)
 
-    def test_what_the_intervals_cannot_tell_apart_is_named_beside_the_winner(self):
+    def test_u12_what_the_intervals_cannot_tell_apart_is_named_beside_the_winner(self):
         advice = advise(
             [candidate("a", 16, 100, 5), candidate("b", 8, 115, 7), candidate("c", 8, 200, 9)]
         )
@@ -55,7 +55,7 @@ class TestAdvise:
         assert advice.fastest.winner.batch_size == 32
         assert advice.fastest.equal_batch_sizes == (16, 32, 64)
 
-    def test_a_machine_that_may_not_win_wins_nothing(self):
+    def test_u12_a_machine_that_may_not_win_wins_nothing(self):
         trap = candidate("retired", 8, 1, 0.01, may_win=False)
         undated = candidate("undated", 8, 50, 0.02, may_win_on_cost=False)
         honest = candidate("honest", 8, 100, 10)
@@ -96,7 +96,7 @@ candidates = st.lists(
 
 
 @given(candidates)
-def test_nothing_on_the_front_is_beaten_and_all_else_is(found):
+def test_u3_nothing_on_the_front_is_beaten_and_all_else_is(found):
     front = pareto_front(found)
     priced = [one for one in found if one.usd is not None]
     for one in priced:
@@ -214,5 +214,5 @@ class TestJumps:
             ([None, None, None, 5], set()),
         ],
     )
-    def test_a_jump_is_a_clear_rise_of_the_time_per_example(self, times, jumps):
+    def test_u5_a_jump_is_a_clear_rise_of_the_time_per_example(self, times, jumps):
         assert find_jumps([1, 2, 4, 8], times) == jumps

@@ -16,7 +16,7 @@ def answers(ask, **parameters):
     return make_answers(make_forecast(ask(**parameters)))
 
 
-def test_each_card_names_machine_batch_size_time_cost_and_source(ask):
+def test_u3_each_card_names_machine_batch_size_time_cost_and_source(ask):
     machines = ["reference-cpu", "aws-g4dn.xlarge", "aws-p4d.24xlarge"]
     (answer,) = answers(ask, architecture="resnet50", epochs="90", machine=machines)
     fastest, cheapest, trade_off = answer.cards
@@ -32,8 +32,7 @@ def test_each_card_names_machine_batch_size_time_cost_and_source(ask):
     assert trade_off.why == "137 % slower than the fastest for 6 % of its cost."
 
 
-def test_a_retired_or_undated_machine_wins_nothing(ask):
-    """U12: no trap wins."""
+def test_u12_a_retired_or_undated_machine_wins_nothing(ask):
     (answer,) = answers(ask, architecture="resnet50",
                         machine=["aws-old.xlarge", "azure-undated", "aws-g4dn.xlarge"])  # fmt: skip
     assert [card.place for card in answer.cards[1:]] == ["aws-g4dn.xlarge", "aws-g4dn.xlarge"]
@@ -44,7 +43,7 @@ def test_a_retired_or_undated_machine_wins_nothing(ask):
     )
 
 
-def test_what_is_the_same_within_the_error_is_named(ask):
+def test_u12_what_is_the_same_within_the_error_is_named(ask):
     (answer,) = answers(ask, architecture="resnet50", machine=["aws-g4dn.xlarge", "gcp-unpriced"])
     assert answer.cards[0].why.startswith("Or gcp-unpriced at ")
     assert "the same within the error" in answer.cards[0].why
@@ -57,7 +56,7 @@ def test_a_batch_that_does_not_fit_does_not_win(ask):
     assert [card.batch_size for card in answer.cards] == [2, 2, 2]
 
 
-def test_a_batch_that_may_not_fit_does_not_win(ask, monkeypatch):
+def test_u12_a_batch_that_may_not_fit_does_not_win(ask, monkeypatch):
     def unsure(architecture, place, precision, optimizer, batch_sizes):
         curve = fake_curve(architecture, place, precision, optimizer, batch_sizes)
         fits = ["yes" if size <= 48 else "unknown" for size in batch_sizes]

@@ -45,16 +45,19 @@ def test_plotly_accepts_every_figure(compared):
         go.Figure(coloured(chart.figure))
 
 
-def test_points_are_those_of_the_rows(compared):
+def test_u5_the_points_of_a_curve_are_those_of_the_rows(compared):
     forecast, (epoch_time, *_) = compared
     points = [trace for trace in epoch_time.figure["data"] if "text" in trace]
     assert len(points) == 6
     for trace, series in zip(points, forecast.series):
         assert trace["x"] == [row.batch_size for row in series.answered]
         assert trace["y"] == pytest.approx([row.epoch_seconds for row in series.answered], rel=1e-4)
+    lines = [trace for trace in epoch_time.figure["data"] if trace["mode"] == "lines"]
+    assert lines
+    assert all("shape" not in trace["line"] for trace in lines)  # straight, never a spline
 
 
-def test_shape_says_the_source_and_hollow_that_it_does_not_fit(compared):
+def test_u8_shape_says_the_source_and_hollow_that_it_does_not_fit(compared):
     _, (epoch_time, *_) = compared
     symbols = [t["marker"]["symbol"] for t in epoch_time.figure["data"] if "text" in t]
     assert symbols[0] == ["circle", "circle", "circle", "diamond-open", "diamond-open"]
@@ -76,7 +79,7 @@ def test_an_unpriced_machine_has_no_place_in_the_cost_charts(compared):
     }
 
 
-def test_a_ring_marks_what_wins(compared):
+def test_u5_a_ring_marks_what_wins(compared):
     forecast, (epoch_time, cost, _) = compared
     for chart, position, key in ((epoch_time, 0, "epoch_seconds"), (cost, 1, "total_cost_usd")):
         ring = chart.figure["data"][-1]
@@ -85,7 +88,7 @@ def test_a_ring_marks_what_wins(compared):
         assert ring["y"] == pytest.approx([getattr(row, key) for row in winners], rel=1e-4)
 
 
-def test_only_the_estimated_part_of_a_line_is_dashed(ask, monkeypatch):
+def test_u8_only_the_estimated_part_of_a_line_is_dashed(ask, monkeypatch):
     def partly(architecture, place, precision, optimizer, batch_sizes):
         curve = fake_curve(architecture, place, precision, optimizer, batch_sizes)
         sources = ["measured" if size <= 16 else "estimated" for size in batch_sizes]
@@ -117,12 +120,12 @@ def test_every_axis_has_enough_ticks(low, high, ticks):
     assert round_ticks(low, high, DURATION_TICKS) == ticks
 
 
-def test_memory_ends_at_a_dotted_line(ask):
+def test_u5_memory_ends_at_a_dotted_line(ask):
     _, (chart, *_) = charts_of(ask, architecture="resnet50", machine="aws-g4dn.xlarge")
     assert [shape["x0"] for shape in chart.figure["layout"]["shapes"]] == [128]
 
 
-def test_every_chart_has_a_title_and_a_summary_in_words(compared):
+def test_u8_every_chart_has_a_title_and_a_summary_in_words(compared):
     _, charts = compared
     assert [chart.title for chart in charts] == [
         "Epoch time over batch size",

@@ -87,6 +87,6 @@ def test_relative_error():
 
 
 @given(st.floats(1e-3, 1e9), st.floats(0.005, 1))
-def test_rounding_stays_well_inside_the_error(value, error):
+def test_u4_rounding_stays_well_inside_the_error(value, error):
     shown = float(format_number(value, error).replace(",", ""))
     assert abs(shown - value) <= value * error / 4

@@ -17,7 +17,7 @@ def read_csv(text: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
-def test_a_cell_that_a_spreadsheet_would_run_is_made_safe(start):
+def test_u2_a_cell_that_a_spreadsheet_would_run_is_made_safe(start):
     row = ForecastRow("x", None, None, "fp32", 224, note=f"{start}cmd|' /C calc'!A0")
     (read,) = read_csv(to_csv_text([row]))
     assert read["note"] == f"'{start}cmd|' /C calc'!A0"

@@ -98,7 +98,7 @@ class TestBatchSizes:
         assert [row.batch_size for row in rows] == [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128]
         assert {row.fits for row in rows} == {"yes"}
 
-    def test_a_chosen_batch_size_that_does_not_fit_keeps_its_times(self, ask):
+    def test_u4_a_chosen_batch_size_that_does_not_fit_keeps_its_times(self, ask):
         (row,) = forecast_rows(
             ask(architecture="resnet50", machine="aws-g4dn.xlarge", batch_sizes="2048")
         )
@@ -121,7 +121,7 @@ class TestBatchSizes:
         assert [row.batch_size for row in rows] == list(BATCH_SIZE_LADDER)
         assert {row.fits for row in rows} == {"unknown"}
 
-    def test_just_past_a_jump_there_is_a_note(self, ask):
+    def test_u5_just_past_a_jump_there_is_a_note(self, ask):
         rows = forecast_rows(
             ask(architecture="resnet50", machine="aws-g4dn.xlarge", batch_sizes="128,192,256")
         )
@@ -148,7 +148,7 @@ class TestSeveral:
             for size in (2, 4)
         ]
 
-    def test_a_machine_that_cannot_do_it_gets_one_empty_row(self, ask):
+    def test_u4_a_machine_that_cannot_do_it_gets_one_empty_row(self, ask):
         rows = forecast_rows(
             ask(
                 architecture="resnet50",
@@ -278,7 +278,7 @@ class TestPrices:
 
 
 class TestLimits:
-    def test_rows_beyond_a_limit_are_left_out(self, ask):
+    def test_u3_rows_beyond_a_limit_are_left_out(self, ask):
         everything = forecast_rows(ask(architecture="resnet50", machine="aws-g4dn.xlarge"))
         limit = row_at(everything, 16).total_cost_usd
         rows = forecast_rows(

@@ -44,6 +44,18 @@ def test_a_chart_is_drawn_the_console_is_clean_and_nothing_leaves_the_host(visit
     assert window.foreign_addresses == []
 
 
+def test_u11_the_table_is_there_before_any_script_and_only_the_chart_in_front_is_drawn(visit):
+    window = visit()
+    window.open(COMPARISON)
+    page = window.page
+    expect(page.locator(".plot:has(.main-svg)")).to_have_count(1)
+    page.get_by_role("tab", name="Cost", exact=True).click()
+    expect(page.locator(".plot:has(.main-svg)")).to_have_count(2)
+    source = page.request.get(window.base + COMPARISON).text()
+    assert source.index("All 10 batch sizes of resnet50") < source.index("plotly.min.js")
+    assert re.search(r'<script src="[^"]*plotly.min.js" defer>', source)
+
+
 def test_u1_any_view_is_a_url(visit):
     window = visit()
     window.open_with_chart("/?architecture=resnet50&machine=reference-cpu")

@@ -45,7 +45,7 @@ def exact_values(response) -> list[float]:
 class TestSameRowsEverywhere:
     """U2: one query string gives equal rows, columns, units and order wherever it is asked."""
 
-    def test_json_csv_api_and_command_line(self, page):
+    def test_u2_json_csv_api_and_command_line(self, page):
         from_json = page(COMPARISON, "/forecast.json").json()
         from_api = page(COMPARISON, "/api/v1/predictions/").json()
         out = io.StringIO()
@@ -71,7 +71,7 @@ class TestSameRowsEverywhere:
                 else:
                     assert line[key] == value
 
-    def test_extras_are_the_same_everywhere_and_every_row_says_so(self, page, catalogue):
+    def test_u2_extras_are_the_same_everywhere_and_every_row_says_so(self, page, catalogue):
         create_price(machine=catalogue["aws-g4dn.xlarge"], kind=Price.Kind.SPOT, usd_per_hour="0.2")
         query = (
             "architecture=resnet50&machine=aws-g4dn.xlarge&batch_sizes=8,32&epochs=9&price=spot"
@@ -113,7 +113,7 @@ class TestSameRowsEverywhere:
                 if row[key] is not None and row["iteration_ms"] is not None:
                     assert row[key] in shown
 
-    def test_links_to_csv_and_json_carry_the_query(self, page):
+    def test_u1_links_to_csv_and_json_carry_the_query(self, page):
         text = text_of(page("architecture=resnet50&machine=reference-cpu&epochs=1"))
         assert 'href="/forecast.csv?architecture=resnet50&machine=reference-cpu"' in text
         assert 'href="/forecast.json?architecture=resnet50&machine=reference-cpu"' in text
@@ -151,7 +151,7 @@ class TestPage:
         assert 'value="aws-g4dn.xlarge" checked' in text
         assert 'name="epochs" inputmode="numeric" autocomplete="off" value="90"' in text
 
-    def test_nothing_loaded_says_what_to_run(self, db, client):
+    def test_u6_nothing_loaded_says_what_to_run(self, db, client):
         response = client.get("/")
         assert response.status_code == 200
         assert "Run <code>script/setup</code>" in text_of(response)
@@ -168,7 +168,7 @@ class TestPage:
         assert 'value="aws-p4d.24xlarge" checked' in text
         assert 'value="aws-g4dn.xlarge" checked' not in text
 
-    def test_assumptions_and_the_price_of_all_devices(self, page):
+    def test_u3_assumptions_and_the_price_of_all_devices(self, page):
         text = text_of(page("architecture=resnet50&machine=aws-p4d.24xlarge&optimizer=adamw"))
         assert "aws-p4d.24xlarge uses 1 of 8 GPUs; you pay for all 8." in text
         assert "Optimizer AdamW; TF32; every batch is already on the device." in text
@@ -192,7 +192,7 @@ class TestPage:
         assert "the overhead of interruptions is yours." in text
         assert "Left out: data transfer, evaluation and checkpoints." in text
 
-    def test_old_prices_are_said_to_be_old(self, page, time_machine_at_november):
+    def test_u6_old_prices_are_said_to_be_old(self, page, time_machine_at_november):
         text = text_of(page("architecture=resnet50&machine=aws-g4dn.xlarge"))
         assert "Prices here are up to 304 days old (aws-g4dn.xlarge: 2026-01-01)." in text
 
@@ -215,7 +215,7 @@ class TestPage:
         assert not re.search(r"\son[a-z]+=", raw)
         assert "http://" not in raw.replace("http://www.w3.org", "")
 
-    def test_the_number_of_queries_does_not_grow(self, page, django_assert_num_queries):
+    def test_u11_the_number_of_queries_does_not_grow(self, page, django_assert_num_queries):
         page(COMPARISON)
         page("architecture=resnet50&machine=reference-cpu&device=t4")
         with django_assert_num_queries(13):
@@ -223,7 +223,7 @@ class TestPage:
         with django_assert_num_queries(13):
             page(COMPARISON)
 
-    def test_an_unchanged_page_is_not_sent_again(self, page):
+    def test_u11_an_unchanged_page_is_not_sent_again(self, page):
         first = page("architecture=resnet50&machine=reference-cpu")
         again = page(
             "architecture=resnet50&machine=reference-cpu", **{"If-None-Match": first["ETag"]}
@@ -234,6 +234,68 @@ class TestPage:
     def test_only_reading_is_allowed(self, catalogue, client):
         refused = client.post("/", {})
         assert (refused.status_code, refused["Allow"]) == (405, "GET, HEAD")
+
+
+class TestTableAlone:
+    """The part of the page that is swapped where somebody looks at the table in another way."""
+
+    QUERY = (
+        "architecture=resnet50&architecture=mobilenet_v2&machine=aws-g4dn.xlarge"
+        "&machine=reference-cpu"
+    )
+
+    @pytest.mark.parametrize(
+        "view",
+        [
+            "times=hours",
+            "per=epoch&sort=-total_cost_usd",
+            "show=g4dn&chart=cost",
+            "reference=resnet50@aws-g4dn.xlarge&sort=memory_mib",
+        ],
+    )
+    def test_u1_it_is_the_pages_own_table_and_names_the_pages_address(self, page, view):
+        alone = page(f"{self.QUERY}&{view}", "/forecast/table/")
+        whole = page(f"{self.QUERY}&{view}")
+        part = re.search(
+            r'<table class="best stack">.*?<div class="actions">', text_of(alone), re.S
+        )
+        assert part[0] in text_of(whole)
+        assert set(alone["HX-Replace-Url"].partition("?")[2].split("&")) == set(
+            f"{self.QUERY}&{view}".split("&")
+        )
+
+    def test_u7_only_news_are_announced(self, page):
+        status = re.compile(r'<span id="table-status" hx-swap-oob="innerHTML">(.*?)</span>', re.S)
+        found = status.search(text_of(page(f"{self.QUERY}&show=g4dn", "/forecast/table/")))
+        assert found[1].strip() == "2 of 4 lines shown"
+
+    def test_a_link_with_only_a_view_shows_the_example_in_it(self, page):
+        text = text_of(page("chart=cost&utm_source=letter"))
+        assert "This is an example." in text
+        assert 'data-chosen="cost"' in text
+
+    def test_a_reference_that_is_not_compared_is_said(self, page):
+        text = text_of(page(f"{self.QUERY}&reference=vgg16@aws-g4dn.xlarge"))
+        assert "The reference vgg16@aws-g4dn.xlarge is not in this comparison" in text
+
+
+class TestMeasuring:
+    QUERY = "architecture=resnet50&machine=aws-g4dn.xlarge&machine=reference-cpu"
+
+    def test_u4_a_machine_without_timings_says_what_measuring_takes(self, page):
+        text = text_of(page(self.QUERY))
+        (sentence,) = re.findall(r"Not measured: [^<]*", text)
+        assert re.match(
+            r"Not measured: \d layers are missing, measuring them takes "
+            r"about \d min and \$0\.\d\d\.",
+            sentence,
+        )
+
+    def test_u10_only_staff_find_the_way_to_a_benchmark(self, page, client, django_user_model):
+        link = '<a href="/jobs/new/?machine=aws-g4dn.xlarge&architecture=resnet50">Plan it</a>'
+        assert link not in text_of(page(self.QUERY))
+        client.force_login(django_user_model.objects.create_user("op", is_staff=True))
+        assert text_of(page(self.QUERY)).count(link) == 1
 
 
 @pytest.fixture
@@ -270,6 +332,14 @@ BAD_QUERIES = [
     ("epochs=1&epochs=2", "epochs", "Give epochs once"),
     ("exmaples=5", "exmaples", "Did you mean examples?"),
 ]
+BAD_VIEWS = [
+    ("times=years", "times", "Unknown unit of times 'years': it is one of words, hours, seconds."),
+    ("sort=speed", "sort", "Unknown sorting 'speed': it is one of name, batch_size"),
+    ("reference=t4", "reference", "The reference is a CNN and a machine, as in resnet50@aws-"),
+    ("show=" + "x" * 201, "show", "at most 200 printable characters"),
+    ("per=year", "per", "Unknown span of costs 'year': it is one of total, epoch."),
+    ("chart=pie", "chart", "Unknown chart 'pie': it is one of epoch-time, cost, time-cost."),
+]
 
 
 class TestBadInput:
@@ -282,7 +352,7 @@ class TestBadInput:
             parts.append("machine=reference-cpu")
         return "&".join(parts)
 
-    @pytest.mark.parametrize(("bad", "field", "sentence"), BAD_QUERIES)
+    @pytest.mark.parametrize(("bad", "field", "sentence"), [*BAD_QUERIES, *BAD_VIEWS])
     def test_the_page_says_it_beside_the_field(self, page, bad, field, sentence):
         response = page(self.whole(bad))
         assert response.status_code == 400
@@ -302,6 +372,19 @@ class TestBadInput:
         (error,) = problem["errors"]
         assert error["parameter"] == field
         assert sentence in error["detail"]
+
+    @pytest.mark.parametrize(("bad", "field", "sentence"), BAD_VIEWS)
+    def test_the_table_alone_refuses_a_view_as_the_page_does(self, page, bad, field, sentence):
+        response = page(self.whole(bad), "/forecast/table/")
+        assert response.status_code == 400
+        (error,) = json.loads(response.content)["errors"]
+        assert error["parameter"] == field
+        assert sentence in error["detail"]
+
+    @pytest.mark.parametrize(("bad", "field", "sentence"), BAD_VIEWS)
+    def test_u2_programs_pass_the_view_over(self, page, bad, field, sentence):
+        plain = page(self.whole("epochs=2"), "/forecast.csv").content
+        assert page(f"{self.whole('epochs=2')}&{bad}", "/forecast.csv").content == plain
 
     @pytest.mark.parametrize("path", ["/forecast.json", "/forecast.csv", "/api/v1/predictions/"])
     def test_programs_need_a_cnn_and_a_machine(self, page, path):
