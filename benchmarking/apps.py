@@ -22,11 +22,6 @@ class BenchmarkingConfig(AppConfig):
             # A sweep that waited for longer is followed by the next one anyway.
             "options": {"expires": 15.0},
         },
-        "reap cloud instances": {
-            "task": "benchmarking.tasks.reap_cloud_instances",
-            "schedule": 300.0,
-            "options": {"expires": 300.0},
-        },
         "launch an automatic benchmark": {
             "task": "benchmarking.tasks.launch_automatic_benchmark",
             "schedule": 600.0,
