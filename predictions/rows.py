@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from benchmarking.models import Architecture
@@ -53,7 +53,7 @@ class ForecastRow:
         return asdict(self)
 
 
-ROW_KEYS = tuple(field.name for field in fields(ForecastRow))
+ROW_KEYS = tuple(one.name for one in fields(ForecastRow))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,12 @@ class Series:
     training: Training
     curve: ForecastCurve | None = None
     jumps: frozenset[int] = frozenset()
+    answered: tuple[ForecastRow, ...] = field(init=False, repr=False, compare=False)
+    """The rows that hold a time; found once, because cards, charts and table all walk them."""
+
+    def __post_init__(self) -> None:
+        answered = tuple(row for row in self.rows if row.iteration_ms is not None)
+        object.__setattr__(self, "answered", answered)
 
     @property
     def label(self) -> str:
@@ -86,11 +92,6 @@ class Series:
     def largest_batch(self) -> int | None:
         """The largest batch size that fits; ``None`` where nobody knows."""
         return self.curve.largest_batch if self.curve else None
-
-    @property
-    def answered(self) -> tuple[ForecastRow, ...]:
-        """The rows that hold a time."""
-        return tuple(row for row in self.rows if row.iteration_ms is not None)
 
     def total_interval(self, row: ForecastRow) -> tuple[float, float]:
         """Low and high end of the totals, as multiples of them; the row must hold a time.
