@@ -43,10 +43,9 @@ def reap_instances(api_of: ApiOf = Ec2Api) -> ReapReport:
     A region that does not answer is reported, and does not keep the others waiting.
     """
     report = ReapReport()
-    deployment = options.deployment_name()
     for region in options.watched_regions():
         try:
-            _reap_region(region, deployment, api_of(region), report)
+            _reap_region(region, options.deployment_name(), api_of(region), report)
         except Ec2Error as error:
             report.failed.append(f"{region}: {error}")
     return report

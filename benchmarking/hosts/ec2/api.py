@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import boto3
+import botocore.loaders
+import botocore.session
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -257,7 +259,9 @@ class Ec2Api:
 
     def _client(self, service: str) -> Any:
         with self._errors("credentials"):
-            return boto3.session.Session().client(
+            session = botocore.session.get_session()
+            session.register_component("data_loader", _descriptions_of_services())
+            return boto3.session.Session(botocore_session=session).client(
                 service,
                 region_name=self.region,
                 endpoint_url=settings.EC2_ENDPOINT_URL or None,
@@ -299,6 +303,12 @@ class Ec2Api:
         return Ec2Error(
             "RequestTimeout", message, region=self.region, is_certain=False, action=action
         )
+
+
+@lru_cache
+def _descriptions_of_services() -> Any:
+    """Megabytes of JSON that are the same for all; credentials are looked up anew each time."""
+    return botocore.loaders.create_loader()
 
 
 def known_regions() -> tuple[str, ...]:

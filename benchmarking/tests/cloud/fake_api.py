@@ -138,7 +138,8 @@ class FakeApi:
 
     def terminate(self, instance_id: str) -> None:
         self.cloud.enter("terminate")
-        if instance_id in self.cloud.instances:
+        view = self.cloud.instances.get(instance_id)
+        if view is not None and not view.is_over:
             state = "shutting-down" if self.cloud.ends_slowly else "terminated"
             self.cloud.change(
                 instance_id, state=state, reason="Client.UserInitiatedShutdown: by request"
