@@ -24,7 +24,7 @@ from benchmarking.jobs.planner import (
 from benchmarking.models import ArchitectureLayer, Machine
 from benchmarking.probe.plan import default_sampling
 from benchmarking.specs import DeviceKind
-from predictions.rows import Series
+from predictions.rows import Forecast, Series
 
 PASSES = 3
 # Of an iteration, as a usual CNN has it.
@@ -80,6 +80,16 @@ def measuring_sentence(series: Series, layers: Mapping[int, LayerCounts]) -> str
         return f"{100 * share:.0f} % of its convolutions are measured; the rest takes {effort}"
     count = layers[series.architecture.pk].different
     return f"not measured: {count} layers are missing, measuring them takes {effort}"
+
+
+def efforts_by_machine(forecast: Forecast) -> dict[str, Effort]:
+    """What measuring takes on each machine of a forecast of one CNN where that can be said."""
+    layers = count_layers(forecast.series)
+    return {
+        series.label: effort
+        for series in forecast.series
+        if (effort := measuring_effort(series, layers)) is not None
+    }
 
 
 def measuring_effort(series: Series, layers: Mapping[int, LayerCounts]) -> Effort | None:

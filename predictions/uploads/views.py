@@ -19,6 +19,7 @@ from predictions.catalogue_pages import facts_of, layers_of
 from predictions.coverage import coverage_of, machines_to_ask_for
 from predictions.forecast import load_choices, make_forecast
 from predictions.form import EXAMPLE_EPOCHS, example_parameters
+from predictions.measuring import efforts_by_machine
 from predictions.query import parse_query
 from predictions.uploads.forms import UploadForm
 from predictions.uploads.models import OwnNetwork
@@ -92,6 +93,7 @@ def network_page(request: HttpRequest, token: str) -> HttpResponse:
     """A private network: what it is, what is measured of it, and its forecast."""
     network = _network_or_404(token)
     forecast = _example_forecast(network)
+    efforts = efforts_by_machine(forecast) if forecast else {}
     coverage = coverage_of(network.architecture)
     wishes = network.measurement_requests.select_related("machine").order_by("machine__slug")
     requested = [wish.machine for wish in wishes]
@@ -104,7 +106,10 @@ def network_page(request: HttpRequest, token: str) -> HttpResponse:
         "layers": layers,
         "coverage": coverage,
         "requested": requested,
-        "askable": machines_to_ask_for(coverage, requested),
+        "askable": [
+            (machine, efforts.get(machine.slug))
+            for machine in machines_to_ask_for(coverage, requested)
+        ],
         "answers": make_answers(forecast) if forecast else [],
         "query_string": forecast.query.to_query_string() if forecast else "",
     }

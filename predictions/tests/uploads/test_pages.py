@@ -272,3 +272,10 @@ class TestNobodyElseSeesIt:
         assert [line for line in shown if network.token in line] == []
         assert len([line for line in shown if line.startswith("GET /own/.../ 200")]) == 1
         assert "Method Not Allowed (POST): /own/.../ None" in shown
+
+
+def test_u4_what_measuring_takes_stands_beside_each_machine_that_can_be_asked_for(upload, client):
+    text = client.get(f"/own/{upload().token}/").content.decode()
+    options = re.findall(r'<option value="([^"]+)">([^<]+)</option>', text)
+    said = dict(options)["aws-g4dn.xlarge"]
+    assert re.fullmatch(r"aws-g4dn.xlarge, NVIDIA T4: about \d+ min and \$0\.\d\d", said)
