@@ -76,7 +76,7 @@ def layers_measured_on(machine: Machine) -> list[MeasuredLayers]:
             labels[row["run__stack"]],
             row["layers"],
             row["timings"],
-            _batch_sizes(row),
+            _batch_sizes(row["smallest"], row["largest"]),
             row["last"].date(),
         )
         for row in counted
@@ -114,7 +114,7 @@ def _measured_iterations(**wanted: Any) -> list[MeasuredIterations]:
             row["run__machine__slug"],
             labels[row["run__stack"]],
             row["timings"],
-            _batch_sizes(row),
+            _batch_sizes(row["smallest"], row["largest"]),
         )
         for row in counted
     ]
@@ -124,6 +124,5 @@ def _stack_labels(ids: Iterable[int]) -> dict[int, str]:
     return {pk: str(stack) for pk, stack in SoftwareStack.objects.in_bulk(set(ids)).items()}
 
 
-def _batch_sizes(row: dict[str, Any]) -> str:
-    smallest, largest = row["smallest"], row["largest"]
+def _batch_sizes(smallest: int, largest: int) -> str:
     return f"{smallest}" if smallest == largest else f"{smallest} {EN_DASH} {largest}"
