@@ -1,14 +1,19 @@
-"""Benchmark jobs in the admin: to watch and to cancel; only the lifecycle changes them."""
+"""Benchmark jobs in the admin: to watch, cancel and retry; only the lifecycle changes them."""
 
 from __future__ import annotations
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 
 from benchmarking.admin.architectures import ReadOnly
 from benchmarking.jobs.lifecycle import cancel_job
+from benchmarking.jobs.quote import JobRefusedError
+from benchmarking.jobs.retry import retry_job
 from benchmarking.models import BenchmarkJob, JobEvent
+from benchmarking.tasks import ring_for_job
 
 
 class EventInline(ReadOnly, admin.TabularInline):
@@ -39,13 +44,17 @@ class BenchmarkJobAdmin(ReadOnly, admin.ModelAdmin):
     search_fields = ("machine__slug", "id")
     date_hierarchy = "created_at"
     inlines = (EventInline,)
-    actions = ("cancel",)
+    actions = ("cancel", "retry")
     # A plan of thousands of pieces of work is no reading matter, and a lease token none either.
     exclude = ("plan", "lease_token")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[BenchmarkJob]:
         """See ``ModelAdmin``."""
         return super().get_queryset(request).defer("plan")
+
+    def view_on_site(self, job: BenchmarkJob) -> str:
+        """The page that follows the job."""
+        return reverse("job", args=[job.pk])
 
     @admin.display(description="Stored")
     def progress(self, job: BenchmarkJob) -> str:
@@ -70,3 +79,25 @@ class BenchmarkJobAdmin(ReadOnly, admin.ModelAdmin):
             f"{cancelled} of {len(selected)} jobs will end; the others had ended already.",
             messages.SUCCESS if cancelled else messages.WARNING,
         )
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        """Whoever may start jobs may go on with them."""
+        return request.user.has_perm("benchmarking.add_benchmarkjob")
+
+    @admin.action(description="Measure what selected jobs have not", permissions=["retry"])
+    def retry(self, request: HttpRequest, jobs: QuerySet[BenchmarkJob]) -> None:
+        """A job for what each has left, for at most what was agreed to."""
+        for job in jobs.defer(None):
+            try:
+                successor = retry_job(job, user=request.user, ring=ring_for_job)
+            except JobRefusedError as error:
+                self.message_user(request, f"{job}: {error}", messages.WARNING)
+            else:
+                page = reverse("job", args=[successor.pk])
+                self.message_user(
+                    request,
+                    format_html(
+                        '<a href="{}">A job</a> measures what {} has left.', page, str(job)
+                    ),
+                    messages.SUCCESS,
+                )

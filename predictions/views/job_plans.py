@@ -16,7 +16,7 @@ from predictions.job_plans import (
     make_plan_page,
     start_once,
 )
-from predictions.job_query import JOB_OPTION_NAMES, JobQuery, parse_job_query
+from predictions.job_query import JobQuery, parse_job_query
 from predictions.query import QueryError
 from predictions.views.forecast import raw_parameters
 from predictions.views.operators import MAY_START, for_operators, require
@@ -31,7 +31,8 @@ def new_job(request: HttpRequest) -> HttpResponse:
         require(request, MAY_START)
         return _confirm(request)
     parameters = raw_parameters(request.GET)
-    if not any(name in parameters for name in JOB_OPTION_NAMES):
+    if not any(text.strip() for text in parameters.get("machine", ())):
+        # A link from a CNN leaves the machine to be chosen.
         return _page(request, parameters, {})
     try:
         return _page(request, parameters, {}, parse_job_query(parameters))

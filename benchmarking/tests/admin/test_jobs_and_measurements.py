@@ -9,7 +9,10 @@ from django.urls import reverse
 
 from benchmarking.jobs.lifecycle import State, write_event
 from benchmarking.models import BenchmarkJob, ConvolutionLayer, IterationTiming, LayerTiming
+from benchmarking.probe.plan import ConvolutionWork, StackRequest, build_plan
+from benchmarking.specs import DeviceKind, Pass
 from benchmarking.tests.factories import (
+    MIDDLE_LAYER,
     create_architecture,
     create_failed_timing,
     create_job,
@@ -31,9 +34,13 @@ def jobs() -> list[BenchmarkJob]:
 
 
 def cancel(client: Client, jobs: list[BenchmarkJob]) -> str:
+    return act(client, "cancel", jobs)
+
+
+def act(client: Client, action: str, jobs: list[BenchmarkJob]) -> str:
     response = client.post(
         reverse(CHANGE_LIST.format("benchmarkjob")),
-        {"action": "cancel", "_selected_action": [str(job.pk) for job in jobs]},
+        {"action": action, "_selected_action": [str(job.pk) for job in jobs]},
         follow=True,
     )
     return response.content.decode()
@@ -71,6 +78,33 @@ def test_action_cancels_what_is_not_over(admin_client: Client, jobs: list[Benchm
     assert event.message == "Cancelled by admin in the admin."
 
 
+def test_r11_action_makes_jobs_of_what_is_missing(admin_client: Client) -> None:
+    plan = build_plan(
+        machine="local",
+        kind=DeviceKind.CPU,
+        stack=StackRequest(),
+        work=[ConvolutionWork(MIDDLE_LAYER, 1, (Pass.FORWARD,))],
+        time_budget_seconds=3600.0,
+    )
+    ended = create_job(state=State.FAILED, reason="probe_died", plan=plan, planned_count=1)
+    running = create_job(machine=ended.machine, state=State.RUNNING)
+
+    page = act(admin_client, "retry", [ended, running])
+
+    successor = BenchmarkJob.objects.get(retry_of=ended)
+    assert f'<a href="/jobs/{successor.pk}/">A job</a> measures what' in page
+    assert "The job is not over yet; cancel it first, or wait for its end." in page
+    assert (successor.planned_count, str(successor.created_by)) == (1, "admin")
+    assert "Another job" not in page
+    assert "goes on with it already" in act(admin_client, "retry", [ended])
+    assert BenchmarkJob.objects.count() == 3
+
+
+def test_job_in_the_admin_leads_to_its_page(admin_client: Client, jobs: list[BenchmarkJob]) -> None:
+    change = reverse(CHANGE.format("benchmarkjob"), args=[jobs[0].pk])
+    assert f'href="/jobs/{jobs[0].pk}/"' in admin_client.get(change).content.decode()
+
+
 def test_who_may_only_look_cannot_cancel(client: Client, jobs: list[BenchmarkJob]) -> None:
     viewer = User.objects.create_user("viewer", is_staff=True)
     viewer.user_permissions.add(Permission.objects.get(codename="view_benchmarkjob"))
@@ -78,8 +112,10 @@ def test_who_may_only_look_cannot_cancel(client: Client, jobs: list[BenchmarkJob
 
     assert "3 of 10" in client.get(reverse(CHANGE_LIST.format("benchmarkjob"))).content.decode()
     cancel(client, jobs)
+    act(client, "retry", jobs)
 
     assert BenchmarkJob.objects.get(pk=jobs[0].pk).state == State.RUNNING
+    assert BenchmarkJob.objects.count() == 2
 
 
 @pytest.mark.parametrize(

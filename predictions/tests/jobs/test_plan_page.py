@@ -20,6 +20,8 @@ from benchmarking.tests.factories import (
     create_timings,
 )
 from predictions.tests.jobs.conftest import cloud_job, launch, text_of
+from predictions.tests.uploads.conftest import onnx_file
+from predictions.uploads.services import upload_network
 from predictions.uploads.tokens import OWN_PREFIX
 
 PLAN = "/jobs/new/?machine=aws-g4dn.xlarge&architecture=resnet50&batch_sizes=1,2"
@@ -157,6 +159,28 @@ def test_u1_what_is_typed_stands_in_the_form_again(operator, client):
     assert '<option value="aws-g4dn.xlarge" selected>' in page
 
 
+def test_a_link_may_leave_the_machine_to_be_chosen(operator, client):
+    response = client.get("/jobs/new/?architecture=resnet50&machine=")
+    assert response.status_code == 200
+    assert 'value="resnet50" checked' in response.content.decode()
+    assert "Nothing was started" not in text_of(response)
+
+
+@pytest.mark.parametrize("path", ["/machines/aws-g4dn.xlarge/", "/machines/aws-old.xlarge/"])
+def test_the_page_of_a_machine_that_can_be_rented_offers_operators_a_plan(operator, client, path):
+    link = 'href="/jobs/new/?machine=aws-g4dn.xlarge"'
+    assert (link in client.get(path).content.decode()) == ("g4dn" in path)
+    assert "/jobs/new/" not in Client().get(path).content.decode()
+
+
+def test_a_private_network_offers_operators_a_plan_and_nobody_else(operator, client):
+    network = upload_network(onnx_file())
+    path = f"/own/{network.token}/"
+    link = f'href="/jobs/new/?architecture={network.architecture.slug}"'
+    assert link in client.get(path).content.decode()
+    assert "/jobs/new/" not in Client().get(path).content.decode()
+
+
 def test_options_of_the_forecast_page_do_no_harm_and_slips_are_refused(operator, client):
     assert client.get(f"{PLAN}&epochs=90&region=us-east-1&examples=5").status_code == 200
     response = client.get(f"{PLAN}&max_us=2")
@@ -168,7 +192,7 @@ def test_options_of_the_forecast_page_do_no_harm_and_slips_are_refused(operator,
     ("query", "sentence"),
     [
         ("machine=aws-g4dn.xlarg", "Unknown machine 'aws-g4dn.xlarg' (did you mean aws-g4dn"),
-        ("architecture=resnet50", "Choose one machine, for example aws-g4dn.xlarge."),
+        ("machine=a&machine=b", "Choose one machine, for example aws-g4dn.xlarge."),
         ("machine=aws-g4dn.xlarge&architecture=resnet5", "(did you mean resnet50?)."),
         ("machine=aws-g4dn.xlarge&architecture=resnet50&image_size=99", "is not known at 99 px"),
         ("machine=aws-g4dn.xlarge&batch_sizes=8-4", "a range goes from small to large"),
