@@ -38,6 +38,8 @@ class LocalCloud:
 
     Attributes
     ----------
+    machine_values
+        As given; a change is for the machines launched from then on.
     front
         The played EC2.
     machines
@@ -46,7 +48,7 @@ class LocalCloud:
 
     def __init__(self, folder: Path, *, port: int = 0, **machine_values: Any) -> None:
         self._folder = folder
-        self._machine_values = machine_values
+        self.machine_values = machine_values
         self._lock = threading.Lock()
         self.machines: dict[str, FakeMachine] = {}
         self.ssh_port = _free_port()
@@ -84,7 +86,7 @@ class LocalCloud:
             launch.user_data,
             address=launch.address,
             port=self.ssh_port,
-            **{"python": sys.executable, **self._machine_values},
+            **{"python": sys.executable, **self.machine_values},
         )
         machine.start()
         with self._lock:
