@@ -6,7 +6,7 @@ page. Exact values stand in ``<data>`` elements, rounded ones are what people re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
@@ -36,22 +36,21 @@ def main_cells(
     beside = texts.cost_range or ("no price" if row.machine else "a device has no price")
     total = (
         f'<td data-label="Total time">{_data(row.total_seconds, texts.total)}'
-        f"{_ratio(row, reference, row.total_seconds, reference and reference.total_seconds)}</td>"
+        f"{_ratio(row, reference, lambda one: one.total_seconds)}</td>"
     )
     if view.per == "epoch":
         total, cost_label = "", "Cost of an epoch"
-    reference_cost = shown_cost(reference, view) if reference else None
     return mark_safe(  # noqa: S308 - every text is a number or a word of ours
         f'<td data-label="Batch size">{_data(row.batch_size, str(row.batch_size))}</td>'
         f'<td data-label="Epoch time">{_data(row.epoch_seconds, texts.epoch)}'
         f"<small>{texts.epoch_range}</small>"
-        f"{_ratio(row, reference, row.epoch_seconds, reference and reference.epoch_seconds)}</td>"
+        f"{_ratio(row, reference, lambda one: one.epoch_seconds)}</td>"
         f"{total}"
         f'<td data-label="{cost_label}">{_data(cost, texts.cost)}'
-        f"<small>{beside}</small>{_ratio(row, reference, cost, reference_cost)}</td>"
+        f"<small>{beside}</small>{_ratio(row, reference, lambda one: shown_cost(one, view))}</td>"
         f'<td data-label="Memory">{_data(row.memory_mib, texts.memory)}'
         f"<small>{texts.fits}</small>"
-        f"{_ratio(row, reference, row.memory_mib, reference and reference.memory_mib)}</td>"
+        f"{_ratio(row, reference, lambda one: one.memory_mib)}</td>"
         f'<td data-label="Source">{source_badge(row.source)}</td>'
     )
 
@@ -115,15 +114,16 @@ def _data(value: float | None, text: str) -> str:
 def _ratio(
     row: ForecastRow,
     reference: ForecastRow | None,
-    value: float | None,
-    reference_value: float | None,
+    figure: Callable[[ForecastRow], float | None],
 ) -> str:
     """How many times the reference's figure it is, with the digits that both errors allow."""
-    if reference is None or row is reference or value is None or not reference_value:
+    if reference is None or row is reference:
+        return ""
+    value, of = figure(row), figure(reference)
+    if value is None or not of:
         return ""
     error = max(
         relative_error(one.iteration_ms or 0.0, one.iteration_ms_low, one.iteration_ms_high)
         for one in (row, reference)
     )
-    text = format_number(value / reference_value, error)
-    return f'<small class="ratio">{text} x reference</small>'
+    return f'<small class="ratio">{format_number(value / of, error)} x reference</small>'

@@ -9,7 +9,8 @@ import json
 import pytest
 
 from predictions.exports import to_csv_text, to_json_text
-from predictions.forecast import ROW_KEYS, ForecastRow, make_forecast
+from predictions.forecast import make_forecast
+from predictions.rows import ROW_KEYS, ForecastRow
 
 
 def read_csv(text: str) -> list[dict[str, str]]:

@@ -30,7 +30,7 @@ def test_the_joint_answer_adds_up_what_the_cnns_answers_say(ask):
     assert found["fastest"]["place"] == "aws-p4d.24xlarge"
     assert found["cheapest"]["place"] == "aws-g4dn.xlarge"
     assert found["cheapest"]["total_cost_usd"] == pytest.approx(
-        sum(row.total_cost_usd for row in rows)
+        sum(row.total_cost_usd or 0.0 for row in rows if row)
     )
     assert found["cheapest"]["batch_sizes"] == {"resnet50": 64, "mobilenet_v2": 64}
     assert joint.cards[1].title == "Cheapest for all"

@@ -18,8 +18,9 @@ pytest.importorskip("torchvision", reason="torchvision is not installed")
 
 from benchmarking.tests.onnx_import.test_exports import IMAGE_SIZE, SLUGS, exported, traced
 from benchmarking.tracing.fixture import format_traced_networks
-from predictions.forecast import ForecastRow, load_choices, make_forecast
+from predictions.forecast import load_choices, make_forecast
 from predictions.query import parse_query
+from predictions.rows import ForecastRow
 from predictions.uploads.models import OwnNetwork
 from predictions.uploads.services import upload_network
 
