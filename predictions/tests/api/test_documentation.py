@@ -6,14 +6,15 @@ import json
 import re
 import shutil
 import subprocess
+from decimal import Decimal
 from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from rest_framework.authtoken.models import Token
 
-from benchmarking.models import Architecture
+from benchmarking.models import Architecture, BenchmarkJob
 from benchmarking.tests.factories import create_iteration_timing, create_job, create_run
 
 SITE = "http://localhost:8000"
@@ -35,7 +36,7 @@ PYTHON_OUTPUTS = {
     "machines": "6 machines, all of them once: True\n",
     "prices": "400 machine\n",
 }
-CURL_ENDPOINTS = ["predictions", "predictions", "advice", "timings", "devices", "jobs"]
+CURL_ENDPOINTS = ["predictions", "predictions", "advice", "timings", "devices", *["jobs"] * 3]
 
 
 def endpoint_of(block: str) -> str:
@@ -89,6 +90,14 @@ def run_curl(endpoint: str, url: str, token: str = "", place: int = 0) -> str:
     return result.stdout
 
 
+@pytest.fixture
+def token() -> str:
+    """Of an operator who may start jobs."""
+    user = User.objects.create_user("operator", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="add_benchmarkjob"))
+    return str(Token.objects.create(user=user).key)
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl program")
 class TestCurl:
     def test_predictions(self, site):
@@ -115,7 +124,16 @@ class TestCurl:
     def test_devices(self, site):
         assert run_curl("devices", site) == "304"
 
-    def test_jobs(self, site):
-        user = User.objects.create_user("operator", is_staff=True)
-        answer = json.loads(run_curl("jobs", site, Token.objects.create(user=user).key))
+    def test_jobs(self, site, token):
+        answer = json.loads(run_curl("jobs", site, token))
         assert [job["state"] for job in answer["results"]] == ["running"]
+
+    def test_jobs_are_quoted_and_started(self, site, token, settings):
+        settings.BENCHMARK_USD_PER_MONTH = Decimal(50)
+        quote = json.loads(run_curl("jobs", site, token, place=1))
+        assert (quote["can_start"], quote["timings"]) == (True, 18)
+        assert 0 < quote["maximum_usd"] < 1.5
+        started = {json.loads(run_curl("jobs", site, token, place=2))["id"] for _ in range(2)}
+        job = BenchmarkJob.objects.get(host_kind="ec2")
+        assert started == {str(job.pk)}
+        assert (job.planned_count, job.maximum_usd) == (8, Decimal("1.5"))

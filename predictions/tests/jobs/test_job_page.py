@@ -205,7 +205,7 @@ def test_r6_cancel_ends_the_job_and_names_who_asked(
 def test_r11_retry_makes_one_job_of_what_is_missing(job, client):
     BenchmarkJob.objects.update(state="failed", reason="instance_lost", ended_at=timezone.now())
     page = text_of(client.get(f"/jobs/{job.pk}/"))
-    assert "Measure what is missing for at most $0.79" in page
+    assert "Retry: measure what is missing for at most $0.79" in page
     answers = {client.post(f"/jobs/{job.pk}/retry/")["Location"] for _ in range(2)}
     retried = BenchmarkJob.objects.get(retry_of=job)
     assert answers == {f"/jobs/{retried.pk}/"}
