@@ -43,7 +43,8 @@ class LaunchRound:
         self._job = job
         self._api_of = api_of
         self._places: dict[str, list[Place]] = {}
-        self._attempt: int | None = None
+        # 0 until somebody has looked which round it is.
+        self._attempt = 0
 
     def next_intent(self) -> LaunchIntent:
         """The next launch to try.
@@ -55,9 +56,9 @@ class LaunchRound:
             setting that a launch needs is wrong.
         Ec2Error
         """
-        if self._attempt is None:
+        if not self._attempt:
             refuse_unlaunchable(self._job.machine)
-            self._attempt = self._last_attempt() or 1
+            self._attempt = self._last_attempt()
             if self._attempt_rows() and self._next_place()[0] is None:
                 self._attempt += 1
         place, notes = self._next_place()
@@ -97,9 +98,9 @@ class LaunchRound:
         price = newest_prices([machine.pk], self._job.price_kind, region).get(machine.pk)
         return price.usd_per_hour if price is not None else None
 
-    def _last_attempt(self) -> int | None:
-        attempts = CloudInstance.objects.filter(job=self._job).order_by("-attempt")
-        return attempts.values_list("attempt", flat=True).first()
+    def _last_attempt(self) -> int:
+        last = CloudInstance.objects.filter(job=self._job).order_by("-attempt").first()
+        return last.attempt if last is not None else 1
 
     def _attempt_rows(self) -> Sequence[CloudInstance]:
         rows = CloudInstance.objects.filter(job=self._job, attempt=self._attempt)
@@ -108,7 +109,7 @@ class LaunchRound:
     def _intent(self, place: Place) -> LaunchIntent:
         job = self._job
         machine = job.machine
-        attempt = self._attempt or 1
+        attempt = self._attempt
         usd_per_hour = self._price(place.region)
         assert usd_per_hour is not None
         api = self._api_of(place.region)

@@ -27,7 +27,7 @@ def user_data(minutes: int = 70, user: str = "ubuntu") -> bytes:
 
 def parts(data: bytes) -> dict[str, str]:
     message = email.message_from_bytes(data)
-    return {part.get_content_type(): part.get_payload() for part in message.get_payload()}
+    return {part.get_content_type(): str(part.get_payload()) for part in message.get_payload()}
 
 
 def commands(script: str) -> list[str]:
