@@ -24,6 +24,10 @@ _IN_LINE = Q(state=State.QUEUED) | Q(
 )
 
 
+# One place is free; the second one is for the case that the first cannot use it.
+WOKEN_AT_ONCE = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """The jobs that share places with a job, and how many places there are."""
@@ -64,7 +68,7 @@ def wake_next(job: BenchmarkJob) -> list[uuid.UUID]:
     """Make the steps of those due whose turn comes when ``job`` leaves, and return their ids."""
     line = line_of(job)
     waiting = BenchmarkJob.objects.filter(line.jobs & _IN_LINE).order_by("created_at", "pk")
-    ids = list(waiting.values_list("pk", flat=True)[: max(1, line.places)])
+    ids = list(waiting.values_list("pk", flat=True)[:WOKEN_AT_ONCE])
     now = timezone.now()
     BenchmarkJob.objects.filter(_IN_LINE, pk__in=ids, due_at__gt=now, step_failures=0).update(
         due_at=now
