@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 
 import pytest
+import time_machine
 from django.contrib.auth.models import Permission, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -87,6 +88,58 @@ def test_a_search_leaves_out_the_others(client: Client, machine: Machine) -> Non
     page = read(client, "machine/?provider=azure")
     assert "azure-other" in page
     assert "aws-g4dn.xlarge" not in page
+
+
+@pytest.mark.parametrize(
+    ("age", "expected"),
+    [
+        ("recent", ["aws-recent"]),
+        ("old", ["aws-old", "aws-period"]),
+        ("undated", ["aws-undated"]),
+        ("none", ["aws-none", "aws-spot-only"]),
+    ],
+)
+@time_machine.travel("2026-09-01 12:00Z")
+def test_machines_whose_price_wants_looking_up_are_found(
+    client: Client, age: str, expected: list[str]
+) -> None:
+    for slug, days in (
+        ("aws-recent", ["2025-01-01", "2026-08-17"]),
+        ("aws-old", ["2026-06-01", ""]),
+        ("aws-period", ["2025-06/2026"]),
+        ("aws-undated", [""]),
+    ):
+        machine = create_machine(slug=slug)
+        for day in days:
+            create_price(machine=machine, as_of=day)
+    create_machine(slug="aws-none")
+    create_price(machine=create_machine(slug="aws-spot-only"), kind="spot", as_of="2026-08-31")
+    assert (
+        re.findall(r">(aws-[\w-]+)</a></th>", read(client, f"machine/?newest_price={age}"))
+    ) == sorted(expected)
+
+
+def test_the_list_of_machines_shows_the_newest_price_and_its_date(
+    client: Client, machine: Machine
+) -> None:
+    create_price(machine=machine, usd_per_hour="0.9", as_of="2018/2019")
+    create_price(machine=machine, usd_per_hour="0.526", as_of="2026-07-28")
+    text = read(client, "machine/")
+    assert '<td class="field-newest_price">0.526</td>' in text
+    assert '<td class="field-newest_date">2026-07-28</td>' in text
+
+
+@time_machine.travel("2026-09-01 12:00Z")
+def test_a_new_price_is_of_today_unless_told_otherwise(client: Client) -> None:
+    assert 'name="as_of" value="2026-09-01"' in read(client, "price/add/")
+
+
+def test_a_long_source_leaves_room_for_the_other_columns(client: Client, machine: Machine) -> None:
+    price = create_price(machine=machine, usd_per_hour="0.526", source="list " * 40)
+    text = read(client, "price/")
+    assert '<td class="field-usd">0.526</td>' in text
+    assert price.source not in text
+    assert price.source.strip() in read(client, f"price/{price.pk}/change/")
 
 
 def test_a_machine_shows_its_price_history_and_takes_a_new_price(
