@@ -131,12 +131,15 @@ def job_progress(job: BenchmarkJob) -> JobProgress:
     )
 
 
-def events_of(job: BenchmarkJob, page_number: str | int = 1) -> Page[EventLine]:
+def events_of(job: BenchmarkJob, page_number: str | int = 1) -> Page[JobEvent]:
     """A page of what happened to ``job``, newest first; a wrong number gives the nearest page."""
     events = job.events.order_by("-at", "-id")
-    page = Paginator(events, EVENTS_ON_A_PAGE).get_page(page_number)
-    page.object_list = [_event_line(event) for event in page.object_list]
-    return page
+    return Paginator(events, EVENTS_ON_A_PAGE).get_page(page_number)
+
+
+def event_lines(page: Page[JobEvent]) -> list[EventLine]:
+    """The events of a page in words."""
+    return [_event_line(event) for event in page]
 
 
 def networks_of(job: BenchmarkJob) -> list[Architecture]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_KEY_LENGTH = 200
 EVERY_CNN = "every CNN"
+ENGINE_LABELS = {Engine.TORCH: "PyTorch", Engine.DNNMARK: "DNNMark, layers only"}
 
 _MORE_FIELDS = ("batch_sizes", "image_size", "precision", "engine", "rounds", "max_hours")
 
@@ -135,7 +136,7 @@ def make_job_form(
             for host in remote_hosts
         ),
         engines=tuple(
-            SelectOption(engine.value, engine.title, engine.value == texts.get("engine"))
+            SelectOption(engine.value, ENGINE_LABELS[engine], engine.value == texts.get("engine"))
             for engine in Engine
         ),
         texts=texts,

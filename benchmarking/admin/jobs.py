@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import admin, messages
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -87,6 +88,7 @@ class BenchmarkJobAdmin(ReadOnly, admin.ModelAdmin):
     @admin.action(description="Measure what selected jobs have not", permissions=["retry"])
     def retry(self, request: HttpRequest, jobs: QuerySet[BenchmarkJob]) -> None:
         """A job for what each has left, for at most what was agreed to."""
+        assert isinstance(request.user, User)
         for job in jobs.defer(None):
             try:
                 successor = retry_job(job, user=request.user, ring=ring_for_job)

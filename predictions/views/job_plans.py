@@ -19,7 +19,7 @@ from predictions.job_plans import (
 from predictions.job_query import JobQuery, parse_job_query
 from predictions.query import QueryError
 from predictions.views.forecast import raw_parameters
-from predictions.views.operators import MAY_START, for_operators, require
+from predictions.views.operators import MAY_START, for_operators, operator_of, require
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -50,7 +50,7 @@ def _confirm(request: HttpRequest) -> HttpResponse:
         query = parse_job_query(parameters)
         if not 0 < len(key) <= MAX_KEY_LENGTH:
             return _page(request, parameters, {}, query, status=400)
-        job, _ = start_once(query, user=request.user, idempotency_key=key)
+        job, _ = start_once(query, user=operator_of(request), idempotency_key=key)
     except QueryError as error:
         return _page(request, parameters, error.errors, status=400)
     except JobRequestError as error:

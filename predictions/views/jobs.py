@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
 from django.db import transaction
@@ -20,6 +21,7 @@ from benchmarking.tasks import ring_for_job
 from predictions.job_pages import (
     JOBS_ON_A_PAGE,
     POLL_SECONDS,
+    event_lines,
     events_of,
     job_lines,
     job_progress,
@@ -29,7 +31,7 @@ from predictions.job_pages import (
     runs_of,
 )
 from predictions.job_spending import make_spending_report, stop_sentence
-from predictions.views.operators import MAY_CANCEL, MAY_START, for_operators, require
+from predictions.views.operators import MAY_CANCEL, MAY_START, for_operators, operator_of, require
 
 
 @require_safe
@@ -54,6 +56,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
         "state": state,
         "machines": machines,
         "machine": machine,
+        "query": urlencode({"state": state, "machine": machine}),
         "spending": totals,
         "stop_sentence": stop_sentence(totals),
     }
@@ -86,8 +89,8 @@ def job_progress_part(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         "progress": progress,
         "is_news": is_news,
         "announces": is_news and request.GET.get("state", "") != job.state,
-        "events": events,
-        "events_page": events.number,
+        "events": event_lines(events),
+        "event_pages": events,
         "poll_seconds": POLL_SECONDS,
     }
     return render(request, "predictions/jobs/_part.html", context)
@@ -114,7 +117,7 @@ def retry(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     require(request, MAY_START)
     job = get_object_or_404(BenchmarkJob, pk=pk)
     try:
-        successor = retry_job(job, user=request.user, ring=ring_for_job)
+        successor = retry_job(job, user=operator_of(request), ring=ring_for_job)
     except JobRefusedError as error:
         # The second of two clicks finds what the first has made.
         found = BenchmarkJob.objects.filter(retry_of=job).values_list("pk", flat=True).first()
@@ -140,8 +143,8 @@ def _job_page(
     context = {
         "page": "jobs",
         "progress": job_progress(job),
-        "events": events,
-        "events_page": events.number,
+        "events": event_lines(events),
+        "event_pages": events,
         "networks": networks_of(job),
         "runs": runs_of(job),
         "refusal": refusal,

@@ -289,7 +289,8 @@ class TestList:
         second = client.get("/jobs/?state=failed&page=2").content.decode()
         assert "50 jobs" in second
         older = client.get("/jobs/?page=2").content.decode()
-        assert 'href="?page=1"' in older
+        assert "page 2 of 2" in older
+        assert 'href="?state=&amp;machine=&amp;page=1"' in older
 
 
 class TestSpending:
