@@ -99,13 +99,13 @@ class MachineAdmin(CatalogueImportAdmin):
     resource_classes = [MachineResource]
     list_display = (
         "slug",
-        "device",
-        "device_count",
-        "vcpus",
-        "memory_gib",
-        "region",
         "newest_price",
         "newest_date",
+        "device",
+        "device_count",
+        "region",
+        "vcpus",
+        "memory_gib",
         "availability",
     )
     list_filter = ("provider", "availability", NewestPriceFilter, "device")
