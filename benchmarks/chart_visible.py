@@ -2,11 +2,14 @@
 
 Start a server first, for example ``script/server --only web``, then::
 
-    .venv/bin/python benchmarks/chart_visible.py [--url URL] [--visits N]
+    .venv/bin/python benchmarks/chart_visible.py [--url URL] [--visitors N]
 
-A first visit has an empty cache, the next one has the files of the first. Times count from the
-start of the navigation to the moment when the chart stands in the page, by the browser's clock.
-Exit code 1 where a median is over its limit.
+Each visitor comes three times with a browser profile of their own: the first time nothing is
+cached, then the files are, and from the third time on the browser also has the scripts compiled
+(private windows never do). Times count from the start of the navigation to the moment when the
+chart stands in the page, by the browser's clock; the processor time of the page's main thread
+stands beside them, for on a busy machine the clock says little. Exit code 1 where a median is over
+its limit.
 """
 
 from __future__ import annotations
@@ -15,12 +18,14 @@ import argparse
 import shutil
 import statistics
 import sys
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Error, Playwright, sync_playwright
 
-FIRST_LIMIT_MS = 2000.0
-NEXT_LIMIT_MS = 1000.0
+LIMITS_MS = {"first visit": 2000.0, "second visit": 1000.0, "third visit": 1000.0}
+SETTLING_MS = 2000
 TIMEOUT_MS = 60_000
 MARK_THE_CHART = """
 new MutationObserver((_, observer) => {
@@ -32,29 +37,54 @@ new MutationObserver((_, observer) => {
 READ_THE_MARK = 'performance.getEntriesByName("chart")[0]?.startTime ?? null'
 
 
-def chart_ms(page: Page, url: str) -> float:
-    """Milliseconds from the start of the navigation to the chart."""
-    page.goto(url)
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """How long it took until the chart stood in the page."""
+
+    clock_ms: float
+    processor_ms: float
+
+
+def visit(context: BrowserContext, url: str) -> Visit:
+    """Open the page in a new tab and wait for its chart."""
+    page = context.new_page()
+    session = context.new_cdp_session(page)
+    session.send("Performance.enable")
+    page.goto(url, timeout=TIMEOUT_MS)
     page.wait_for_function(f"({READ_THE_MARK}) !== null", timeout=TIMEOUT_MS)
-    return float(page.evaluate(READ_THE_MARK))
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    (thread_seconds,) = (each["value"] for each in metrics if each["name"] == "ThreadTime")
+    found = Visit(float(page.evaluate(READ_THE_MARK)), 1000 * thread_seconds)
+    # The browser stores what it compiled a moment after the page is there.
+    page.wait_for_timeout(SETTLING_MS)
+    page.close()
+    return found
 
 
-def two_visits(browser: Browser, url: str) -> tuple[float, float]:
-    """A first visit with nothing cached, and the next one."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.add_init_script(MARK_THE_CHART)
-    first = chart_ms(context.new_page(), url)
-    again = chart_ms(context.new_page(), url)
-    context.close()
-    return first, again
+def visits_of_one_visitor(playwright: Playwright, chromium: str, url: str) -> list[Visit]:
+    """Three visits with a profile that is new at the first."""
+    with tempfile.TemporaryDirectory() as profile:
+        context = playwright.chromium.launch_persistent_context(
+            profile,
+            executable_path=chromium,
+            args=["--no-sandbox"],
+            viewport={"width": 1200, "height": 900},
+        )
+        context.add_init_script(MARK_THE_CHART)
+        try:
+            return [visit(context, url) for _ in LIMITS_MS]
+        finally:
+            context.close()
 
 
-def report(title: str, times_ms: Sequence[float], limit_ms: float) -> bool:
+def report(title: str, visits: Sequence[Visit], limit_ms: float) -> bool:
     """Print the median and the range; returns whether the median keeps the limit."""
+    times_ms = [each.clock_ms for each in visits]
     median = statistics.median(times_ms)
+    processor = statistics.median(each.processor_ms for each in visits)
     print(
         f"{title:<13}{median:>7,.0f} ms   ({min(times_ms):,.0f} to {max(times_ms):,.0f} ms, "
-        f"limit {limit_ms:,.0f} ms)"
+        f"limit {limit_ms:,.0f} ms; main thread {processor:,.0f} ms)"
     )
     return median <= limit_ms
 
@@ -63,27 +93,29 @@ def main() -> int:
     """Visit and print; 2 where there is no browser or no page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--url", default="http://127.0.0.1:8000/")
-    parser.add_argument("--visits", type=int, default=5)
+    parser.add_argument("--visitors", type=int, default=5)
     options = parser.parse_args()
-    if not 1 <= options.visits <= 100:
-        parser.error("--visits must be from 1 to 100")
+    if not 1 <= options.visitors <= 100:
+        parser.error("--visitors must be from 1 to 100")
     chromium = shutil.which("chromium")
     if chromium is None:
         print("chart_visible: chromium is not installed (Debian: apt-get install chromium)")
         return 2
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        try:
-            visits = [two_visits(browser, options.url) for _ in range(options.visits)]
-        except Error as error:
-            print(f"chart_visible: {options.url} shows no chart: {str(error).splitlines()[0]}")
-            return 2
-        finally:
-            browser.close()
-    print(f"{options.url}: the chart of {options.visits} visits")
-    first_is_kept = report("first visit", [first for first, _ in visits], FIRST_LIMIT_MS)
-    next_is_kept = report("next visit", [again for _, again in visits], NEXT_LIMIT_MS)
-    return 0 if first_is_kept and next_is_kept else 1
+    try:
+        with sync_playwright() as playwright:
+            visitors = [
+                visits_of_one_visitor(playwright, chromium, options.url)
+                for _ in range(options.visitors)
+            ]
+    except Error as error:
+        print(f"chart_visible: {options.url} shows no chart: {str(error).splitlines()[0]}")
+        return 2
+    print(f"{options.url}: the chart of {options.visitors} visitors")
+    kept = [
+        report(title, [visits[number] for visits in visitors], limit_ms)
+        for number, (title, limit_ms) in enumerate(LIMITS_MS.items())
+    ]
+    return 0 if all(kept) else 1
 
 
 if __name__ == "__main__":

@@ -16,6 +16,10 @@ COMPARISON = (
     "/?architecture=resnet50&architecture=mobilenet_v2&machine=reference-cpu"
     "&machine=aws-p4d.24xlarge&machine=aws-g4dn.xlarge&epochs=9&batch_sizes=1-8,16,256"
 )
+VIEWED = (
+    f"{COMPARISON}&times=hours&per=epoch&sort=-total_cost_usd&chart=cost"
+    "&reference=resnet50@aws-g4dn.xlarge&price=spot&start_minutes=5&storage_gib=200"
+)
 PAGES = [
     "/",
     "/machines/",
@@ -273,7 +277,7 @@ def test_bad_input_stands_beside_its_field(visit):
     )
 
 
-@pytest.mark.parametrize("path", [*PAGES, COMPARISON])
+@pytest.mark.parametrize("path", [*PAGES, COMPARISON, VIEWED])
 def test_u8_no_page_is_wider_than_a_phone(visit, path):
     window = visit(viewport={"width": 360, "height": 740}, color_scheme="dark")
     window.open(path)
@@ -282,7 +286,7 @@ def test_u8_no_page_is_wider_than_a_phone(visit, path):
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 360)])
-@pytest.mark.parametrize("path", [*PAGES, COMPARISON])
+@pytest.mark.parametrize("path", [*PAGES, COMPARISON, VIEWED])
 def test_u8_axe_finds_nothing_serious(visit, path, scheme, width):
     from axe_playwright_python.sync_playwright import Axe
 
