@@ -41,6 +41,13 @@ def _sshd_is_missing() -> str | None:
     return "no sshd program (Debian's openssh-server)"
 
 
+def _chaos_programs_are_missing() -> str | None:
+    from benchmarking.tests.chaos.servers import missing_programs
+
+    missing = missing_programs()
+    return f"no {' and no '.join(missing)} to kill" if missing else None
+
+
 def _browser_is_missing() -> str | None:
     if importlib.util.find_spec("playwright") is None:
         return "playwright is not installed (requirements-dev.txt)"
@@ -55,6 +62,7 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "redis": _redis_is_missing,
     "sshd": _sshd_is_missing,
     "browser": _browser_is_missing,
+    "chaos": _chaos_programs_are_missing,
 }
 
 

@@ -203,6 +203,8 @@ CELERY_TASK_TIME_LIMIT = 60
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 # Celery leaves logging to LOGGING below.
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# Beat does not make the folder itself, whatever the broker.
+(VAR_DIR / "celery").mkdir(parents=True, exist_ok=True)
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celery" / "beat-schedule")
 CELERY_TIMEZONE = "UTC"
 

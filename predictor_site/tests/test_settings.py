@@ -163,3 +163,17 @@ def test_https_secures_cookies_and_sends_hsts(tmp_path: Path) -> None:
     )
     assert run_python(["-c", script], tmp_path, {"HTTPS": "yes"}).stdout == "True True 31536000\n"
     assert run_python(["-c", script], tmp_path, {}).stdout == "False False 0\n"
+
+
+@pytest.mark.parametrize("broker", ["filesystem://", "redis://127.0.0.1:1/0"])
+def test_folder_of_beats_schedule_is_there_whatever_the_broker(tmp_path: Path, broker: str) -> None:
+    script = (
+        "from django.conf import settings; from pathlib import Path; "
+        "print(Path(settings.CELERY_BEAT_SCHEDULE_FILENAME).parent.is_dir())"
+    )
+    result = run_python(
+        ["-c", script],
+        tmp_path,
+        {"DJANGO_SETTINGS_MODULE": "predictor_site.settings", "CELERY_BROKER_URL": broker},
+    )
+    assert (result.stdout, result.stderr) == ("True\n", "")

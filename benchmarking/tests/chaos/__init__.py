@@ -1,0 +1,1 @@
+"""Jobs whose processes, servers, machines and connections are killed while they run."""

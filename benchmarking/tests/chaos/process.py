@@ -1,0 +1,85 @@
+"""One process of a chaos test's site: Celery's worker or beat, impatient and with crash points.
+
+    python -m benchmarking.tests.chaos.process FOLDER worker ...
+
+What follows FOLDER (of the planned accidents) is for Celery.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import celery.__main__
+import django
+from django.apps import apps
+
+from benchmarking.tests.chaos.crash_points import CrashPoints
+
+LEASE_SECONDS = 8.0
+POLL_SECONDS = 0.3
+SWEEP_SECONDS = 1.0
+REAP_SECONDS = 3.0
+GRACE = timedelta(seconds=20)
+
+_BEAT_SCHEDULE: Mapping[str, Mapping[str, Any]] = {
+    "sweep": {
+        "task": "benchmarking.tasks.sweep_benchmark_jobs",
+        "schedule": SWEEP_SECONDS,
+        "options": {"expires": SWEEP_SECONDS},
+    },
+    "reap": {
+        "task": "benchmarking.tasks.reap_cloud_instances",
+        "schedule": REAP_SECONDS,
+        "options": {"expires": REAP_SECONDS},
+    },
+}
+
+
+def main() -> None:
+    """Become Celery, on an installation whose minutes are seconds."""
+    folder, *arguments = sys.argv[1:]
+    django.setup()
+    _hurry()
+    crash_points = CrashPoints(Path(folder))
+    crash_points.install()
+    _watch_steps(crash_points)
+    sys.argv = ["celery", "--quiet", "--app", "predictor_site", *arguments]
+    celery.__main__.main()
+
+
+def _hurry() -> None:
+    from benchmarking.jobs import cleaning, reaper, retry
+
+    for config in apps.get_app_configs():
+        if hasattr(config, "beat_schedule"):
+            config.beat_schedule = _BEAT_SCHEDULE if config.name == "benchmarking" else {}
+    cleaning.RELEASE_RETRY_SECONDS = 1.0
+    reaper.GRACE = GRACE
+    retry.RETRY_DELAY = timedelta(seconds=1)
+
+
+def _watch_steps(crash_points: CrashPoints) -> None:
+    """Tell the crash points whose step is taken, and take it with short leases."""
+    from benchmarking import tasks
+
+    advance_job = tasks.advance_job
+
+    def advance(job_id: uuid.UUID, **options: Any) -> float | None:
+        crash_points.job_id = str(job_id)
+        try:
+            return advance_job(
+                job_id, lease_seconds=LEASE_SECONDS, poll_seconds=POLL_SECONDS, **options
+            )
+        finally:
+            crash_points.job_id = ""
+
+    tasks.advance_job = advance
+
+
+if __name__ == "__main__":
+    main()
