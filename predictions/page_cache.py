@@ -18,7 +18,6 @@ from django.conf import settings
 from django.contrib.messages.storage.cookie import CookieStorage
 from django.http import HttpRequest, HttpResponse
 from django.middleware.gzip import re_accepts_gzip
-from django.middleware.http import ConditionalGetMiddleware
 from django.utils import timezone
 from django.utils.cache import get_conditional_response, patch_vary_headers, set_response_etag
 from django.views.decorators.http import conditional_page
@@ -116,7 +115,7 @@ def kept_for_visitors(view: View) -> View:
         if kept is None:
             response = view(request, *args, **kwargs)
             if not _may_be_kept(request, response):
-                return ConditionalGetMiddleware(view).process_response(request, response)
+                return conditional_page(lambda _request: response)(request)
             kept = KeptAnswer.of(response)
             # A write in the meantime may stand in one half of the answer only.
             if _version() == version:
