@@ -35,8 +35,7 @@ _CONFIG = Config(
     connect_timeout=4, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 2}
 )
 _NO_CREDENTIALS = (
-    "no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, "
-    "where the workers run"
+    "no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 )
 SPOT_REASON = "Server.SpotInstanceTermination"
 """Stands in the reason of an instance that AWS took back."""

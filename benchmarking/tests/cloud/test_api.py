@@ -190,7 +190,7 @@ def test_r5_no_credentials_is_one_line(
     assert caught.value.error_class is ErrorClass.CREDENTIALS
     assert str(caught.value) == (
         "NoCredentials (DescribeInstances in us-east-1): no AWS credentials; set "
-        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, where the workers run"
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
     )
 
 

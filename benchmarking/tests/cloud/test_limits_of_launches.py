@@ -91,26 +91,27 @@ def _nowhere(machine: Machine, settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "fault", "sentence"),
     [
-        (_retire, "aws-g4dn.xlarge is retired"),
-        (_forget_prices, "no on-demand price is known in us-east-1"),
-        (_close, "EC2_WORKER_CIDR is not set"),
-        (_move_away, "aws-g4dn.xlarge is a machine of azure"),
-        (_nowhere, "ap-south-1 offers none"),
+        (_retire, HostFault.RETIRED, "aws-g4dn.xlarge is retired"),
+        (_forget_prices, HostFault.CONFIGURATION, "no on-demand price is known in us-east-1"),
+        (_close, HostFault.CONFIGURATION, "EC2_WORKER_CIDR is not set"),
+        (_move_away, HostFault.CONFIGURATION, "aws-g4dn.xlarge is a machine of azure"),
+        (_nowhere, HostFault.CONFIGURATION, "ap-south-1 offers none"),
     ],
 )
 def test_what_cannot_be_launched_is_refused_before_aws_is_asked(
     worker: Worker,
     settings: Settings,
     change: Callable[[Machine, Settings], None],
+    fault: HostFault,
     sentence: str,
 ) -> None:
     change(worker.job.machine, settings)
     worker.job = BenchmarkJob.objects.get()
 
     error = worker.acquire_until_fault()
-    assert error.fault is HostFault.CONFIGURATION
+    assert error.fault is fault
     assert sentence in error.message
     assert CloudInstance.objects.count() == 0
 
