@@ -13,6 +13,9 @@ from predictions.display import format_duration
 
 MIN_TICKS, MAX_TICKS = 4, 9
 
+# A title of 13 px with its gaps; a letter of a tick; ticks and title below an axis.
+TITLE_PX, TICK_LETTER_PX, BELOW_PX = 36, 7.5, 52
+
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 DURATION_TICKS = (
     *(base * 10.0**power for power in range(-4, 1) for base in (1, 2, 5)),
@@ -25,21 +28,31 @@ USD_TICKS = tuple(base * 10.0**power for power in range(-6, 12) for base in (1, 
 
 
 def figure_layout(x_axis: dict[str, Any], y_axis: dict[str, Any]) -> dict[str, Any]:
-    """The frame around two axes."""
+    """The frame around two axes.
+
+    Where both axes bring their ticks, the margins follow from them: plotly would draw the figure
+    twice to find them, which doubles the time until it is seen.
+    """
+    ticks = y_axis.get("ticktext")
+    is_known = ticks is not None and "ticktext" in x_axis
     axis = {
         "gridcolor": "@line",
         "linecolor": "@line",
         "zeroline": False,
-        "automargin": True,
+        "automargin": not is_known,
         "fixedrange": True,
     }
+    margin = {"l": 8, "r": 12, "t": 8, "b": 8}
+    if is_known and ticks is not None:
+        longest = max(map(len, ticks), default=0)
+        margin |= {"l": round(TITLE_PX + TICK_LETTER_PX * longest), "b": BELOW_PX}
     return {
         "xaxis": axis | x_axis,
         "yaxis": axis | y_axis,
         "font": {"color": "@muted", "size": 13},
         "paper_bgcolor": "@surface/0",
         "plot_bgcolor": "@surface/0",
-        "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
+        "margin": margin,
         "showlegend": False,
         "hoverlabel": {
             "bgcolor": "@surface",

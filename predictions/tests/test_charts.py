@@ -167,3 +167,11 @@ def test_a_long_name_is_cut_at_the_end_of_its_line_and_whole_in_the_legend(ask, 
     assert labels == {"own-AbCdEfGhIjKlMnO\N{HORIZONTAL ELLIPSIS}", "resnet50"}
     assert layout["margin"]["r"] >= 7 * max(map(len, labels))
     assert make_legend(forecast)[0].name == "own-AbCdEfGhIjKlMnOpQrStUv"
+
+
+def test_u11_margins_follow_from_the_ticks_so_that_a_figure_is_drawn_once(compared):
+    _, charts = compared
+    for chart in charts:
+        layout = chart.figure["layout"]
+        assert (layout["xaxis"]["automargin"], layout["yaxis"]["automargin"]) == (False, False)
+        assert layout["margin"]["l"] > 7 * max(map(len, layout["yaxis"]["ticktext"]))

@@ -44,6 +44,11 @@
       figure.layout.annotations = [];
       figure.layout.margin.r = 12;
       figure.layout.yaxis.title = undefined;
+      if (figure.layout.xaxis.type === "log") {
+        // Ticks may turn here, and then need more room.
+        figure.layout.xaxis.automargin = figure.layout.yaxis.automargin = true;
+        figure.layout.margin.l = figure.layout.margin.b = 8;
+      }
       figure.layout.font.size = 11;
     }
     await window.Plotly.react(plot, figure.data, figure.layout, config);
