@@ -271,15 +271,14 @@ class Ec2Host:
         if view is None:
             if is_young(instance):
                 return None
-            message = f"EC2 does not know {instance.instance_id} any more."
-            instances.mark_lost(instance, message)
-            raise _NoMachineError(message)
+            instances.mark_lost(instance, "EC2 does not know it any more.")
+            raise _NoMachineError(f"EC2 does not know {instance.instance_id} any more.")
         if view.is_alive:
             return view
         reason = view.reason or view.reason_code or "nobody says why"
         message = f"{instance.instance_id} is {view.state}: {reason}"
         if view.is_over:
-            instances.mark_terminated(instance, message)
+            instances.mark_terminated(instance, reason)
         if view.is_interrupted:
             raise _InterruptedError(message)
         raise _NoMachineError(message)
