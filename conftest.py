@@ -12,8 +12,11 @@ from django.conf import settings
 from django.test import override_settings
 
 from predictor_site.celery import app as celery_app
+from predictor_site.tests.promises import report_lines
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser")
+# After these runs the summary says which tests stand for which promise.
+REPORTED_RUNS = ("chaos", "e2e", "chaos or e2e", "e2e or chaos")
 SSHD_PATHS = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
 
 
@@ -97,10 +100,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say why a run without a failed test fails."""
+    """Say why a run without a failed test fails; after whole jobs, which promises have tests."""
     skipped = len(terminalreporter.stats.get("skipped", []))
     if skipped and config.getoption("--fail-on-skip"):
         terminalreporter.write_line(f"--fail-on-skip: {skipped} skipped tests count as failed")
+    if config.getoption("markexpr") in REPORTED_RUNS:
+        terminalreporter.section("promises and their tests")
+        for line in report_lines():
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -168,6 +168,8 @@ if CELERY_BROKER_URL.startswith("filesystem://"):
         "data_folder_in": str(VAR_DIR / "celery" / "messages"),
         "data_folder_out": str(VAR_DIR / "celery" / "messages"),
         "control_folder": str(VAR_DIR / "celery" / "control"),
+        # Each step of a job is a message: kombu's second between two looks would add up.
+        "polling_interval": 0.25,
     }
     for _folder in ("messages", "control"):
         (VAR_DIR / "celery" / _folder).mkdir(parents=True, exist_ok=True)

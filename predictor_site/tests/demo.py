@@ -1,18 +1,22 @@
 """One benchmark job through a played EC2 and real SSH on this computer, from plan to forecast.
 
 ``script/demo-benchmark`` runs it. EC2 is played by moto on 127.0.0.1 and the instance is an SSH
-server on another loopback address; planner, Celery worker, SSH, probe with torch, timings, bill
-and forecast are the real ones. Nothing is asked beyond this computer, and nothing of it stays.
+server on another loopback address; planner, Celery worker, SSH, probe with torch, timings, bill,
+training and forecast are the real ones. Nothing is asked beyond this computer, and nothing of it
+stays unless a folder or a database is named.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 
 MACHINE = "demo-cloud"
 NETWORK = "squeezenet1_1"
-BATCH_SIZES = "1,2"
+BATCH_SIZES = "1"
 USD_PER_HOUR = "0.17"
 LONGEST_SECONDS = 600.0
 _POLL_SECONDS = 0.25
@@ -36,13 +40,13 @@ _POLL_SECONDS = 0.25
 
 def main() -> int:
     """Run the demonstration; 0 where the job succeeded and nothing is left running."""
+    options = _options()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="epochcast-demo-") as name:
-        folder = Path(name)
+    with _folder(options.folder) as folder:
         var_folder = folder / "var"
-        var_folder.mkdir()
+        var_folder.mkdir(parents=True)
         with LocalCloud(folder / "machines", probe=None) as cloud:
-            _prepare(cloud, var_folder)
+            _prepare(cloud, var_folder, options)
             stored, is_good = _run_job()
             live = len(cloud.front.live())
     seconds = time.monotonic() - began
@@ -50,7 +54,31 @@ def main() -> int:
     return 0 if is_good and live == 0 else 1
 
 
-def _prepare(cloud: LocalCloud, var_folder: Path) -> None:
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="script/demo-benchmark",
+        description="One benchmark job through a played cloud on this computer.",
+    )
+    parser.add_argument("--database-url", default="", help="an empty database, by default SQLite")
+    parser.add_argument("--broker-url", default="", help="redis://..., by default filesystem://")
+    parser.add_argument("--folder", type=Path, help="a new folder to keep what is written")
+    options = parser.parse_args()
+    if options.folder is not None and options.folder.exists():
+        parser.error(f"--folder must not be there yet: {options.folder}")
+    return options
+
+
+@contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        kept.mkdir(parents=True)
+        yield kept.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="epochcast-demo-") as name:
+        yield Path(name)
+
+
+def _prepare(cloud: LocalCloud, var_folder: Path, options: argparse.Namespace) -> None:
     """An installation of its own in ``var_folder``, with a machine like this computer."""
     _say("The cloud: EC2 played by moto, its instances SSH servers on loopback addresses")
     for variable in ("DATABASE_URL", "CELERY_BROKER_URL", "SECRET_KEY_FILE", "ALLOWED_HOSTS"):
@@ -61,6 +89,10 @@ def _prepare(cloud: LocalCloud, var_folder: Path) -> None:
         "LOG_LEVEL": "WARNING",
         "SECRET_KEY": "of the demonstration",
     }
+    if options.database_url:
+        os.environ["DATABASE_URL"] = options.database_url
+    if options.broker_url:
+        os.environ["CELERY_BROKER_URL"] = options.broker_url
     django.setup()
     call_command("migrate", verbosity=0)
     call_command("load_architectures", verbosity=0, stdout=io.StringIO())
@@ -88,17 +120,13 @@ def _run_job() -> tuple[int, bool]:
     """Plan, measure and forecast; the timings stored, and whether everything went well."""
     from predictor_site.server import Children, child_commands
 
-    _say("The forecast before")
-    _print_forecast()
-    _say("The plan, confirmed")
-    workers = Children(
-        {
-            role: command
-            for role, command in child_commands("127.0.0.1", 0).items()
-            if role in ("worker", "beat")
-        }
-    )
+    commands = child_commands("127.0.0.1", 0)
+    # They start while the plan is made.
+    workers = Children({role: commands[role] for role in ("worker", "beat")})
     try:
+        _say("The forecast before")
+        _print_forecast()
+        _say("The plan, confirmed")
         call_command(
             "benchmark",
             machine=MACHINE,
@@ -108,14 +136,15 @@ def _run_job() -> tuple[int, bool]:
             yes=True,
         )
         job = _follow(workers)
+        _say("What was measured and paid")
+        stored = _print_results(job)
+        is_trained = bool(stored) and _wait_for_model(workers)
     finally:
         workers.stop(threading.Event())
-    _say("What was measured and paid")
-    stored = _print_results(job)
     _say("The forecast after")
     _print_forecast()
     print()
-    return stored, job.state == job.State.SUCCEEDED
+    return stored, job.state == job.State.SUCCEEDED and is_trained
 
 
 def _follow(workers: Children) -> BenchmarkJob:
@@ -133,13 +162,37 @@ def _follow(workers: Children) -> BenchmarkJob:
             print(f"{event.at:%H:%M:%S}  {state:<16}  {event.message}".rstrip(), flush=True)
         if job.is_final:
             return job
-        if (role := workers.first_ended()) is not None:
-            print(f"The {role} has ended: nobody advances the job any more.", file=sys.stderr)
-            return job
-        if time.monotonic() - began > LONGEST_SECONDS:
-            print(f"Not over after {LONGEST_SECONDS:.0f} s: given up.", file=sys.stderr)
+        if not _may_wait(workers, began):
             return job
         time.sleep(_POLL_SECONDS)
+
+
+def _wait_for_model(workers: Children) -> bool:
+    """Wait until a worker has trained with the new timings; it waits 20 s for more of them."""
+    from regression.models import TrainedModel
+
+    began = time.monotonic()
+    models = TrainedModel.objects.filter(machine__slug=MACHINE, is_active=True)
+    while not (model := models.first()):
+        if not _may_wait(workers, began):
+            return False
+        time.sleep(_POLL_SECONDS)
+    print(
+        f"The worker has trained {model.machine}'s model with {model.layer_timing_count} timings "
+        f"of layers and {model.iteration_timing_count} of iterations"
+    )
+    return True
+
+
+def _may_wait(workers: Children, began: float) -> bool:
+    """Whether something may still come; says why not."""
+    if (role := workers.first_ended()) is not None:
+        print(f"The {role} has ended: nobody goes on.", file=sys.stderr)
+        return False
+    if time.monotonic() - began > LONGEST_SECONDS:
+        print(f"Not over after {LONGEST_SECONDS:.0f} s: given up.", file=sys.stderr)
+        return False
+    return True
 
 
 def _print_results(job: BenchmarkJob) -> int:

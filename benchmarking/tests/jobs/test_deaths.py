@@ -59,7 +59,7 @@ def survive(job: BenchmarkJob, host: FakeHost, clock: Travel, act: Callable[[], 
 
 
 @pytest.mark.parametrize("point", [p for p in POINTS if not p.endswith("stop")])
-def test_death_at_any_point_loses_and_doubles_nothing(
+def test_r22_death_at_any_point_loses_and_doubles_nothing(
     job: BenchmarkJob, host: FakeHost, clock: Travel, point: str
 ) -> None:
     host.die_at = point
@@ -80,7 +80,7 @@ def test_death_at_any_point_loses_and_doubles_nothing(
 
 
 @pytest.mark.parametrize("point", [p for p in POINTS if p.split()[1] in ("stop", "poll", "fetch")])
-def test_death_while_cancelling_leaves_nothing_running(
+def test_r22_death_while_cancelling_leaves_nothing_running(
     job: BenchmarkJob, host: FakeHost, clock: Travel, point: str
 ) -> None:
     advance_until(job, host, clock, State.RUNNING)
@@ -95,7 +95,7 @@ def test_death_while_cancelling_leaves_nothing_running(
     assert IterationTiming.objects.count() == 1
 
 
-def test_death_between_storing_and_returning_the_lease(
+def test_r22_death_between_storing_and_returning_the_lease(
     job: BenchmarkJob, host: FakeHost, clock: Travel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     advance_until(job, host, clock, State.RUNNING)
@@ -144,7 +144,7 @@ def test_step_that_is_not_due_yet_is_not_taken_and_rings_for_nothing(
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.BOOTING, State.LAUNCHING])
-def test_worker_that_lost_its_lease_writes_nothing(
+def test_r23_worker_that_lost_its_lease_writes_nothing(
     job: BenchmarkJob, host: FakeHost, clock: Travel, state: State
 ) -> None:
     """R23: it sleeps past its lease in the middle of a step, another finishes, it wakes up."""

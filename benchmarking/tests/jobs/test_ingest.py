@@ -67,7 +67,7 @@ def stored_machine_ids() -> Iterator[list[int]]:
     timings_stored.disconnect(hear)
 
 
-def test_run_is_stored_with_everything_that_was_printed(machine: Machine) -> None:
+def test_r14_run_is_stored_with_everything_that_was_printed(machine: Machine) -> None:
     environment = environment_line()
     samples = {"forward": [1.0, 3.0, 9.0], "backward_filter": [2.0]}
     lines = [
@@ -107,7 +107,7 @@ def test_run_is_stored_with_everything_that_was_printed(machine: Machine) -> Non
     assert failure.layer.to_spec() == MIDDLE_LAYER
 
 
-def test_second_import_changes_nothing_and_counts_duplicates(machine: Machine) -> None:
+def test_r12_second_import_changes_nothing_and_counts_duplicates(machine: Machine) -> None:
     lines = parsed(environment_line(), convolution_line(), iteration_line(), error_line())
     store_results(lines)
 
@@ -148,7 +148,7 @@ def test_layers_are_shared_and_made_where_they_are_new(machine: Machine) -> None
     assert ConvolutionLayer.objects.count() == known + 1
 
 
-def test_nothing_is_stored_when_one_line_cannot_be(machine: Machine) -> None:
+def test_r12_nothing_is_stored_when_one_line_cannot_be(machine: Machine) -> None:
     lines = parsed(
         environment_line(),
         convolution_line(),
@@ -238,7 +238,7 @@ def test_memory_of_the_cpu_is_filled_in_where_nobody_knew_it() -> None:
         {"model": "Test CPU", "signature": "6-2-1"},
     ],
 )
-def test_timings_of_another_cpu_are_refused(cpu: dict[str, str]) -> None:
+def test_r14_timings_of_another_cpu_are_refused(cpu: dict[str, str]) -> None:
     create_cpu_machine(slug="reference-cpu", reported_name="Test CPU", cpu_signature="6-1-1")
 
     with pytest.raises(ProvenanceError) as refused:
@@ -291,7 +291,7 @@ def test_gpu_is_known_by_any_of_its_names(patterns: str, reported: str) -> None:
 
 
 @pytest.mark.parametrize("reported", ["Tesla V100-SXM2-32GB", "Tesla T4", "V100"])
-def test_other_gpu_is_refused(reported: str) -> None:
+def test_r14_other_gpu_is_refused(reported: str) -> None:
     gpu_machine("Tesla V100-SXM2-16GB")
 
     with pytest.raises(ProvenanceError) as refused:
@@ -360,7 +360,7 @@ def test_run_id_is_what_makes_a_run() -> None:
 
 
 @pytest.mark.parametrize("make_line", [convolution_line, iteration_line])
-def test_a_timing_given_twice_with_other_samples_is_refused_whole(
+def test_r12_a_timing_given_twice_with_other_samples_is_refused_whole(
     machine: Machine, make_line: Callable[[], dict[str, Any]]
 ) -> None:
     again = make_line()
@@ -375,7 +375,7 @@ def test_a_timing_given_twice_with_other_samples_is_refused_whole(
     assert MeasurementRun.objects.count() == 0
 
 
-def test_the_very_same_line_twice_counts_as_a_duplicate(machine: Machine) -> None:
+def test_r12_the_very_same_line_twice_counts_as_a_duplicate(machine: Machine) -> None:
     counts = store_results(
         parsed(environment_line(), iteration_line(), iteration_line()), machine=machine
     )

@@ -57,5 +57,5 @@ def test_names_that_people_see_in_nvidia_smi(gpu_name: str, slug: str) -> None:
 @pytest.mark.parametrize(
     "gpu_name", ["NVIDIA GeForce RTX 3090 Ti", "NVIDIA T4G", "NVIDIA A100-SXM4-40GB MIG 1g.5gb"]
 )
-def test_relatives_and_slices_of_a_gpu_are_not_the_gpu(gpu_name: str) -> None:
+def test_r14_relatives_and_slices_of_a_gpu_are_not_the_gpu(gpu_name: str) -> None:
     assert [row["slug"] for row in GPUS if accepts(row, gpu_name)] == []

@@ -49,7 +49,7 @@ def test_step_that_fails_once_is_tried_again(
     assert (state_of(job), reload(job).step_failures) == ("booting", 0)
 
 
-def test_step_that_fails_five_times_in_a_row_is_cleaned_up_with_its_traceback(
+def test_r24_step_that_fails_five_times_in_a_row_is_cleaned_up_with_its_traceback(
     machine: Machine, job: BenchmarkJob, host: FakeHost, clock: Travel
 ) -> None:
     advance_until(job, host, clock, State.RUNNING)
@@ -77,7 +77,7 @@ def test_cleaning_is_tried_for_ever(job: BenchmarkJob, host: FakeHost, clock: Tr
     assert finish(job, host, clock).state == "cancelled"
 
 
-def test_one_poisoned_job_does_not_hold_up_the_others(machine: Machine, clock: Travel) -> None:
+def test_r24_one_poisoned_job_does_not_hold_up_the_others(machine: Machine, clock: Travel) -> None:
     poisoned = factories.create_job(machine=machine, host_kind="ec2")
     healthy = new_job(machine)
     for _ in range(3):
