@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import uuid
 from typing import Any
+from unittest import mock
 
 import pytest
 from celery import Task, current_app
-from pytest_django import DjangoCaptureOnCommitCallbacks
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from benchmarking import tasks
 from benchmarking.apps import BenchmarkingConfig
 from benchmarking.jobs.lifecycle import State
-from benchmarking.models import BenchmarkJob
-from benchmarking.tests.factories import create_job
+from benchmarking.jobs.reaper import ReapReport
+from benchmarking.jobs.secrets import create_job_secret
+from benchmarking.models import BenchmarkJob, Heartbeat, JobSecret
+from benchmarking.tests.factories import create_instance, create_job
 from benchmarking.tests.jobs.fake_host import FakeHost
 
 
@@ -69,7 +72,44 @@ def test_long_waits_are_left_to_the_sweep(messages: list[tuple[tuple[str, ...], 
     assert messages == [((str(job_id),), 5.0)]
 
 
-@pytest.mark.parametrize("task", [tasks.advance_benchmark_job, tasks.sweep_benchmark_jobs])
+@pytest.mark.django_db
+def test_r25_every_sweep_is_a_heartbeat(messages: list[tuple[tuple[str, ...], float]]) -> None:
+    tasks.sweep_benchmark_jobs()
+
+    assert Heartbeat.objects.get().name == "beat"
+
+
+@pytest.mark.django_db
+def test_r20_the_reaper_closes_the_books_and_erases_keys(settings: Settings) -> None:
+    settings.EC2_REGIONS = []
+    instance = create_instance(state="lost", region="")
+    create_job_secret(instance.job)
+    BenchmarkJob.objects.update(state=State.FAILED)
+    with mock.patch("benchmarking.jobs.reaper.reap_instances", return_value=ReapReport()):
+        tasks.reap_cloud_instances()
+
+    instance.refresh_from_db()
+    assert instance.cost_usd is not None
+    assert bytes(JobSecret.objects.get().login_key) == b""
+
+
+@pytest.mark.django_db
+def test_automatic_benchmarks_are_off(messages: list[tuple[tuple[str, ...], float]]) -> None:
+    tasks.launch_automatic_benchmark()
+
+    assert BenchmarkJob.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        tasks.advance_benchmark_job,
+        tasks.sweep_benchmark_jobs,
+        tasks.reap_cloud_instances,
+        tasks.collect_requests,
+        tasks.launch_automatic_benchmark,
+    ],
+)
 def test_tasks_go_to_the_queue_of_the_benchmarks(task: Task) -> None:
     assert current_app.amqp.router.route({}, task.name)["queue"].name == "bench"
 
@@ -79,3 +119,10 @@ def test_beat_sweeps_every_fifteen_seconds() -> None:
 
     assert entry["schedule"] == 15.0
     assert entry["task"] == tasks.sweep_benchmark_jobs.name
+
+
+def test_beat_reaps_every_five_minutes() -> None:
+    entry = BenchmarkingConfig.beat_schedule["reap cloud instances"]
+
+    assert entry["schedule"] == 300.0
+    assert entry["task"] == tasks.reap_cloud_instances.name
