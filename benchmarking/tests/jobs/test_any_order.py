@@ -125,14 +125,14 @@ class AnyOrder(RuleBasedStateMachine):
         )
         self.ids.append(job.pk)
 
-    @precondition(lambda self: getattr(self, "ids", None))
+    @precondition(lambda self: bool(getattr(self, "ids", [])))
     @rule(number=st.integers(0, 5), ticks=st.integers(1, 8), pause=st.sampled_from([0, 6]))
     def worker_takes_steps(self, number: int, ticks: int, pause: int) -> None:
         for _ in range(ticks):
             self._tick(self._pick(number))
             self.clock.shift(pause)
 
-    @precondition(lambda self: getattr(self, "ids", None))
+    @precondition(lambda self: bool(getattr(self, "ids", [])))
     @rule(number=st.integers(0, 5), point=st.sampled_from(CRASH_POINTS))
     def worker_dies(self, number: int, point: str) -> None:
         self.cloud.crash_at = point
@@ -144,7 +144,7 @@ class AnyOrder(RuleBasedStateMachine):
             seen[f"death {point}"] += 1
         self.cloud.crash_at = ""
 
-    @precondition(lambda self: getattr(self, "ids", None))
+    @precondition(lambda self: bool(getattr(self, "ids", [])))
     @rule(number=st.integers(0, 5))
     def somebody_cancels(self, number: int) -> None:
         cancel_job(BenchmarkJob.objects.get(pk=self._pick(number)))
