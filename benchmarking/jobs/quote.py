@@ -143,9 +143,7 @@ def highest_price(machine: Machine, price_kind: str) -> Decimal:
 
 def allowed_regions(machine: Machine) -> Sequence[str]:
     """Where it may be launched, in the order of preference."""
-    return tuple(settings.EC2_REGIONS) or (
-        (machine.region,) if machine.region else ()
-    )
+    return tuple(settings.EC2_REGIONS) or ((machine.region,) if machine.region else ())
 
 
 def price_in(machine: Machine, price_kind: str, region: str) -> Decimal | None:
