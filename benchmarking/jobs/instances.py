@@ -84,6 +84,9 @@ def write_intent(job: BenchmarkJob, intent: LaunchIntent) -> CloudInstance:
             )
             if not job_row.values_list("pk", flat=True):
                 raise IntentRefusedError("the job is not being launched any more")
+            if live_instances().filter(job=job).exists():
+                # Before the limits: the money of this very launch is reserved already.
+                raise IntentRefusedError("another process has launched for this job")
             reserved_usd = budget.reserve(
                 job,
                 region=intent.region,

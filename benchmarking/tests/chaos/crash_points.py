@@ -14,6 +14,7 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from benchmarking.hosts.ec2.errors import Ec2Error
 KILL = "kill -9"
 EXCEPTION = "exception"
 LOST_ANSWER = "lost answer"
+STOP = "SIGSTOP"
 
 # What a step writes into the database, and the module through which it is called.
 WRITES = {
@@ -80,12 +82,31 @@ def accidents_left(folder: Path) -> list[str]:
     return sorted(str(Accident(**json.loads(path.read_text()))) for path in folder.iterdir())
 
 
+def sleeper_of(folder: Path, job_id: uuid.UUID) -> int | None:
+    """The process that a job's accident has stopped, until it has ended its step after all."""
+    path = folder.with_name("sleepers") / str(job_id)
+    return int(path.read_text() or 0) or None if path.exists() else None
+
+
 class CrashPoints:
-    """The wrapped functions of this process; ``job_id`` is the job whose step it takes now."""
+    """The wrapped functions of this process, which work in the steps of jobs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._sleepers = folder.with_name("sleepers")
         self.job_id = ""
+
+    @contextmanager
+    def step_of(self, job_id: uuid.UUID) -> Iterator[None]:
+        """This process takes a step of that job meanwhile."""
+        self.job_id = str(job_id)
+        try:
+            yield
+        finally:
+            sleeper = self._sleepers / self.job_id
+            if sleeper.exists() and sleeper.read_text() == str(os.getpid()):
+                sleeper.unlink()
+            self.job_id = ""
 
     def install(self) -> None:
         """Wrap every function that has a name here."""
@@ -117,6 +138,10 @@ class CrashPoints:
         for accident in self._take(point, when):
             if accident.kind == KILL:
                 os.kill(os.getpid(), signal.SIGKILL)
+            if accident.kind == STOP:
+                (self._sleepers / self.job_id).write_text(str(os.getpid()))
+                os.kill(os.getpid(), signal.SIGSTOP)
+                return
             if accident.kind == EXCEPTION:
                 raise RuntimeError(f"played: {accident}")
             if point.startswith("ec2 "):

@@ -1,12 +1,14 @@
 """One process of a chaos test's site: Celery's worker or beat, impatient and with crash points.
 
-    python -m benchmarking.tests.chaos.process FOLDER worker ...
+    python -m benchmarking.tests.chaos.process FOLDER METADATA_URL worker ...
 
-What follows FOLDER (of the planned accidents) is for Celery.
+FOLDER is that of the planned accidents, METADATA_URL what tells spot machines of their end; what
+follows is for Celery.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import uuid
 from collections.abc import Mapping
@@ -20,7 +22,7 @@ from django.apps import apps
 
 from benchmarking.tests.chaos.crash_points import CrashPoints
 
-LEASE_SECONDS = 8.0
+LEASE_SECONDS = 10.0
 POLL_SECONDS = 0.3
 SWEEP_SECONDS = 1.0
 REAP_SECONDS = 3.0
@@ -42,9 +44,9 @@ _BEAT_SCHEDULE: Mapping[str, Mapping[str, Any]] = {
 
 def main() -> None:
     """Become Celery, on an installation whose minutes are seconds."""
-    folder, *arguments = sys.argv[1:]
+    folder, metadata_url, *arguments = sys.argv[1:]
     django.setup()
-    _hurry()
+    _hurry(metadata_url)
     crash_points = CrashPoints(Path(folder))
     crash_points.install()
     _watch_steps(crash_points)
@@ -52,7 +54,8 @@ def main() -> None:
     celery.__main__.main()
 
 
-def _hurry() -> None:
+def _hurry(metadata_url: str) -> None:
+    from benchmarking.hosts.ec2 import host
     from benchmarking.jobs import cleaning, reaper, retry
 
     for config in apps.get_app_configs():
@@ -61,6 +64,9 @@ def _hurry() -> None:
     cleaning.RELEASE_RETRY_SECONDS = 1.0
     reaper.GRACE = GRACE
     retry.RETRY_DELAY = timedelta(seconds=1)
+    host.SshTarget = functools.partial(
+        host.SshTarget, metadata_url=metadata_url, spot_poll_seconds=POLL_SECONDS
+    )
 
 
 def _watch_steps(crash_points: CrashPoints) -> None:
@@ -70,13 +76,10 @@ def _watch_steps(crash_points: CrashPoints) -> None:
     advance_job = tasks.advance_job
 
     def advance(job_id: uuid.UUID, **options: Any) -> float | None:
-        crash_points.job_id = str(job_id)
-        try:
+        with crash_points.step_of(job_id):
             return advance_job(
                 job_id, lease_seconds=LEASE_SECONDS, poll_seconds=POLL_SECONDS, **options
             )
-        finally:
-            crash_points.job_id = ""
 
     tasks.advance_job = advance
 

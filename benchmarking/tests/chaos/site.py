@@ -21,7 +21,6 @@ from typing import Any
 
 from django.core.management import call_command
 from django.db import connections, transaction
-from django.db.backends.postgresql.base import DatabaseWrapper
 from django.db.utils import InterfaceError, OperationalError
 from django.test import override_settings
 
@@ -41,6 +40,8 @@ from benchmarking.tests import factories
 from benchmarking.tests.chaos.crash_points import Accident, plan_accident
 from benchmarking.tests.chaos.servers import OwnPostgres, OwnRedis
 from benchmarking.tests.cloud.local_cloud import INSTANCE_TYPE, REGION, LocalCloud
+from benchmarking.tests.databases import other_database
+from benchmarking.tests.hosts.metadata_service import MetadataService
 from benchmarking.tests.processes import die_with_parent
 from benchmarking.tests.sshd import FakeMachine
 
@@ -55,6 +56,7 @@ _LIMITS = {
     "BENCHMARK_INSTANCES": INSTANCES,
     "BENCHMARK_INSTANCES_PER_REGION": INSTANCES,
 }
+HELD_AFTER = 2
 TIMINGS_OF_A_JOB = 9
 """Three layers, two of them with three passes, and an iteration: what a job here measures."""
 
@@ -74,15 +76,16 @@ class ChaosSite:
             self.folder = Path(name)
             # PostgreSQL's own user has to come to its folder.
             self.folder.chmod(0o755)
-            for part in ("postgres", "redis", "var", "accidents"):
+            for part in ("postgres", "redis", "var", "accidents", "sleepers"):
                 (self.folder / part).mkdir()
             self.accidents = self.folder / "accidents"
             self.postgres = OwnPostgres(self.folder / "postgres")
             self.redis = OwnRedis(self.folder / "redis")
             self.cloud = LocalCloud(self.folder / "machines")
-            for server in (self.postgres, self.redis, self.cloud):
+            self.metadata = MetadataService()
+            for server in (self.postgres, self.redis, self.cloud, self.metadata):
                 stack.enter_context(server)
-            stack.enter_context(_database(self.postgres.port))
+            stack.enter_context(other_database(self.postgres.url))
             money = {
                 name: Decimal(value) if "USD" in name else value for name, value in _LIMITS.items()
             }
@@ -113,7 +116,8 @@ class ChaosSite:
             self._processes[role] = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "benchmarking.tests.chaos.process"),
-                    *(str(self.accidents), *arguments, "--loglevel", "warning"),
+                    *(str(self.accidents), self.metadata.url),
+                    *(*arguments, "--loglevel", "warning"),
                 ],
                 cwd=ROOT,
                 env={**os.environ, **self._environment()},
@@ -138,10 +142,6 @@ class ChaosSite:
         parent = self._processes[role].pid
         path = Path(f"/proc/{parent}/task/{parent}/children")
         return [int(pid) for pid in path.read_text().split()] if path.exists() else []
-
-    def signal_group(self, role: str, number: signal.Signals) -> None:
-        """Send a signal to a worker with its whole pool."""
-        os.killpg(self._processes[role].pid, number)
 
     def _supervise(self) -> None:
         for role, process in self._processes.items():
@@ -208,13 +208,21 @@ class ChaosSite:
         return self.cloud.machines[launch.instance_id]
 
     @contextmanager
-    def probes_held(self, after: int) -> Iterator[None]:
-        """Let probes of machines launched meanwhile wait before that piece of work."""
-        self.cloud.machine_values["environment"] = {"FAKE_PROBE_HOLD_AFTER": str(after)}
+    def machines_with(self, **values: Any) -> Iterator[None]:
+        """Let the machines launched meanwhile be others."""
+        self.cloud.machine_values.update(values)
         try:
             yield
         finally:
-            del self.cloud.machine_values["environment"]
+            for name in values:
+                del self.cloud.machine_values[name]
+
+    def create_held_job(self, **values: Any) -> BenchmarkJob:
+        """A job whose probe waits with two pieces of work done and stored."""
+        with self.machines_with(environment={"FAKE_PROBE_HOLD_AFTER": str(HELD_AFTER)}):
+            job = self.create_job(**values)
+            self.wait_for_stored(job, HELD_AFTER)
+        return job
 
     def let_go(self, job: BenchmarkJob) -> None:
         """Let a held probe go on."""
@@ -253,12 +261,30 @@ class ChaosSite:
         return self.wait_for_state(job, *BenchmarkJob.FINAL_STATES)
 
     def report(self) -> str:
-        """The unfinished jobs, and what happened to the first of them."""
-        jobs = BenchmarkJob.objects.exclude(state__in=BenchmarkJob.FINAL_STATES)
-        lines = [f"{job.pk} {job.state} {job.stored_count}" for job in jobs[:20]]
-        events = JobEvent.objects.filter(job=jobs.first()).order_by("pk")
+        """Where the unfinished jobs and the newest one are, and what happened to one of them."""
+        unfinished = BenchmarkJob.objects.exclude(state__in=BenchmarkJob.FINAL_STATES)
+        newest = BenchmarkJob.objects.latest("created_at")
+        shown = unfinished.first() or newest
+        lines = [f"{job.pk} {job.state} {job.stored_count}" for job in [*unfinished[:20], newest]]
+        events = JobEvent.objects.filter(job=shown).order_by("pk")
         lines += [f"  {event.at:%H:%M:%S} {event.new_state} {event.message}" for event in events]
-        return "\n".join(lines) or "every job is over"
+        return "\n".join(lines)
+
+
+def check_nothing_is_lost(site: ChaosSite, *jobs: BenchmarkJob) -> None:
+    """Every job succeeded with each timing once, and no instance is live."""
+    rows = BenchmarkJob.objects.filter(pk__in=[job.pk for job in jobs])
+    assert set(rows.values_list("state", "reason")) == {("succeeded", "completed")}
+    assert timing_counts(jobs) == [TIMINGS_OF_A_JOB] * len(jobs)
+    check_nothing_lives(site)
+
+
+def check_nothing_lives(site: ChaosSite) -> None:
+    """No instance is live in the cloud or in the books, and no job had two at once."""
+    assert site.cloud.front.live() == []
+    assert site.cloud.machines == {}
+    assert CloudInstance.objects.filter(state__in=CloudInstance.LIVE_STATES).count() == 0
+    assert site.cloud.front.most_live_of_a_job == 1
 
 
 def timing_counts(jobs: Iterable[BenchmarkJob]) -> list[int]:
@@ -270,35 +296,7 @@ def timing_counts(jobs: Iterable[BenchmarkJob]) -> list[int]:
     ]
 
 
-def live_rows() -> int:
-    """Instances that the books take for live."""
-    return CloudInstance.objects.filter(state__in=CloudInstance.LIVE_STATES).count()
-
-
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-@contextmanager
-def _database(port: int) -> Iterator[None]:
-    """Let this thread's models be those of a PostgreSQL on ``port``."""
-    before = connections["default"]
-    values = {
-        **before.settings_dict,
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": "postgres",
-        "USER": "postgres",
-        "PASSWORD": "",
-        "HOST": "127.0.0.1",
-        "PORT": port,
-        "OPTIONS": {},
-        "CONN_HEALTH_CHECKS": False,
-    }
-    connections["default"] = DatabaseWrapper(values, "default")
-    try:
-        yield
-    finally:
-        connections["default"].close()
-        connections["default"] = before

@@ -27,6 +27,10 @@ class FaultPlan:
     def __init__(self) -> None:
         self._faults: list[PlannedFault] = []
 
+    def clear_faults(self) -> None:
+        """Let nothing go wrong any more."""
+        self._faults.clear()
+
     def plan_error(
         self,
         code: str,

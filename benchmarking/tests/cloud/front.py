@@ -139,7 +139,7 @@ class CloudFront(FaultPlan):
         self.new_hidden_calls = 0
         self.new_boot_calls = 0
         self.new_shutdown_calls = 0
-        self._faults.clear()
+        self.clear_faults()
         self._by_token: dict[tuple[str, str], tuple[dict[str, str], str]] = {}
         self._over: set[str] = set()
         self._regions: set[str] = set()

@@ -81,6 +81,9 @@ class LocalCloud:
         }
 
     def _switch_on(self, launch: Launch) -> None:
+        if not launch.user_data:
+            # By hand; nobody could log in.
+            return
         machine = FakeMachine.from_user_data(
             self._folder / launch.instance_id,
             launch.user_data,

@@ -11,8 +11,10 @@ from pytest_django import Settings
 from benchmarking.hosts.base import (
     HostFault,
 )
+from benchmarking.hosts.ec2.request import Image
 from benchmarking.jobs.lifecycle import State
 from benchmarking.models import BenchmarkJob, CloudInstance, Machine
+from benchmarking.tests.cloud.fake_api import FakeApi
 from benchmarking.tests.cloud.worker import Worker
 from benchmarking.tests.jobs.fake_host import ProcessDeath
 
@@ -126,3 +128,27 @@ def _another_job(job: BenchmarkJob) -> BenchmarkJob:
         expected_seconds=0,
         deadline=job.deadline,
     )
+
+
+def test_r1_r4_slow_worker_does_not_count_the_launch_of_the_one_that_came_after_it(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BenchmarkJob.objects.filter(pk=worker.job.pk).update(maximum_usd=Decimal("0.80"))
+    faster = Worker(worker.job, worker.cloud)
+    find_image = FakeApi.find_image
+    launched: list[bool] = []
+
+    def find_image_slowly(api: FakeApi, *arguments: str) -> Image:
+        if not launched:
+            launched.append(True)
+            launched.append(faster.acquire())
+        return find_image(api, *arguments)
+
+    monkeypatch.setattr(FakeApi, "find_image", find_image_slowly)
+
+    assert not worker.acquire()
+    assert launched == [True, True]
+    assert worker.acquire()
+    (row,) = CloudInstance.objects.all()
+    assert row.reserved_usd < Decimal("0.80") < 2 * row.reserved_usd
+    assert len(worker.cloud.live) == 1
