@@ -49,10 +49,11 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The three cards of one CNN, with the advice that they put into words."""
+    """The three cards of one CNN, what was compared, and the advice they put into words."""
 
     architecture: str
     cards: tuple[Card, Card, Card]
+    candidates: tuple[Candidate, ...]
     advice: Advice
     remarks: tuple[str, ...] = ()
 
@@ -119,7 +120,8 @@ def _candidate(row: ForecastRow, series: Series, may_win: bool, dated: bool) -> 
 
 
 def _answer(slug: str, series: Sequence[Series]) -> Answer:
-    advice = advise([candidate for one in series for candidate in candidates_of(one)])
+    candidates = tuple(candidate for one in series for candidate in candidates_of(one))
+    advice = advise(candidates)
     # A machine may have the name of its device: with the same times, the machine has a price.
     machines_last = sorted(series, key=lambda one: one.place.machine is not None)
     by_label = {one.label: one for one in machines_last}
@@ -130,6 +132,7 @@ def _answer(slug: str, series: Sequence[Series]) -> Answer:
             _cheapest_card(advice.cheapest, by_label),
             _trade_off_card(advice, by_label),
         ),
+        candidates=candidates,
         advice=advice,
         remarks=tuple(_remarks(series)),
     )

@@ -25,7 +25,7 @@ def page_context(forecast: Forecast, view: TableView) -> dict[str, Any]:
     return {
         "forecast": forecast,
         "answers": answers,
-        "together": make_joint_answer(forecast),
+        "together": make_joint_answer(answers),
         "charts": charts,
         "legend": make_legend(forecast),
         "figures": {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from predictions.advice import JointPick, Together, advise_together
-from predictions.cards import Card, candidates_of, within_error
+from predictions.cards import Answer, Card, within_error
 from predictions.display import (
     format_duration,
     format_duration_range,
@@ -16,7 +16,6 @@ from predictions.display import (
     listed,
     relative_error,
 )
-from predictions.rows import Forecast
 
 MAX_NAMED_CNNS = 4
 NO_PLACE = "No machine here has an answer for every CNN."
@@ -56,22 +55,12 @@ class JointAnswer:
         }
 
 
-def make_joint_answer(forecast: Forecast) -> JointAnswer | None:
-    """The one machine for all CNNs of the query; ``None`` where there is only one CNN."""
-    slugs = forecast.query.architectures
-    if len(slugs) < 2:
+def make_joint_answer(answers: Sequence[Answer]) -> JointAnswer | None:
+    """The one machine for all CNNs that were answered; ``None`` where there is only one CNN."""
+    if len(answers) < 2:
         return None
-    advice = advise_together(
-        [
-            [
-                candidate
-                for series in forecast.series
-                if series.rows[0].architecture == slug
-                for candidate in candidates_of(series)
-            ]
-            for slug in slugs
-        ]
-    )
+    slugs = tuple(answer.architecture for answer in answers)
+    advice = advise_together([answer.candidates for answer in answers])
     return JointAnswer(
         architectures=slugs,
         cards=(

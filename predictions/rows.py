@@ -99,11 +99,15 @@ class Series:
         The iterations are uncertain, the minutes to start a machine are what was asked for.
         """
         assert row.iteration_ms and row.epoch_seconds is not None and row.total_seconds
-        low_ms = row.iteration_ms_low or row.iteration_ms
-        high_ms = row.iteration_ms_high or row.iteration_ms
-        low = self.training.total_seconds(row.epoch_seconds * low_ms / row.iteration_ms)
-        high = self.training.total_seconds(row.epoch_seconds * high_ms / row.iteration_ms)
-        return low / row.total_seconds, high / row.total_seconds
+        low = (row.iteration_ms_low or row.iteration_ms) / row.iteration_ms
+        high = (row.iteration_ms_high or row.iteration_ms) / row.iteration_ms
+        if not self.training.start_minutes:
+            # Everything grows with the iterations, and this is asked for every row several times.
+            return low, high
+        return (
+            self.training.total_seconds(row.epoch_seconds * low) / row.total_seconds,
+            self.training.total_seconds(row.epoch_seconds * high) / row.total_seconds,
+        )
 
     def is_safe(self, row: ForecastRow) -> bool:
         """Whether a row's batch fits as far as anybody knows.

@@ -115,12 +115,12 @@ class AdviceView(ProblemDetails, APIView):
         """The cards of the page: winners, what cannot be told apart from them, and why."""
         given = raw_parameters(request.query_params)
         query = parse_query(given, load_choices(given.get("architecture", ())))
-        forecast = make_forecast(query)
-        together = make_joint_answer(forecast)
+        answers = make_answers(make_forecast(query))
+        together = make_joint_answer(answers)
         return Response(
             {
                 "query": query.to_json(),
-                "answers": [answer.to_json() for answer in make_answers(forecast)],
+                "answers": [answer.to_json() for answer in answers],
                 "together": together.to_json() if together else None,
             }
         )

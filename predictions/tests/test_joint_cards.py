@@ -12,7 +12,7 @@ MACHINES = ["aws-g4dn.xlarge", "aws-p4d.24xlarge", "aws-old.xlarge"]
 
 
 def together(ask, **parameters):
-    return make_joint_answer(make_forecast(ask(**parameters)))
+    return make_joint_answer(make_answers(make_forecast(ask(**parameters))))
 
 
 def test_one_cnn_needs_no_joint_answer(ask):
@@ -23,7 +23,7 @@ def test_the_joint_answer_adds_up_what_the_cnns_answers_say(ask):
     forecast = make_forecast(
         ask(architecture=["resnet50", "mobilenet_v2"], machine=MACHINES, batch_sizes="8,64")
     )
-    joint = make_joint_answer(forecast)
+    joint = make_joint_answer(make_answers(forecast))
     rows = [answer.cards[1].row for answer in make_answers(forecast)]
     found = joint.to_json()
     assert found["architectures"] == ["resnet50", "mobilenet_v2"]
