@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from benchmarking.catalogue.selectors import newest_prices
+from benchmarking.catalogue.selectors import newest_price, newest_prices
 from benchmarking.image_sizes import usual_image_size
 from benchmarking.models import Architecture, ArchitectureLayer, Machine, Price
 from benchmarking.suggestions import closest_names
@@ -88,7 +88,7 @@ def newest_quotations(machine: Machine) -> list[Price]:
 
 def price_of(machine: Machine) -> ChosenPrice | None:
     """The price on demand that a forecast takes unless it is asked for another."""
-    price = newest_prices([machine.pk], DEFAULT_PRICE_KIND, DEFAULT_REGION).get(machine.pk)
+    price = newest_price(machine, DEFAULT_PRICE_KIND, DEFAULT_REGION)
     return ChosenPrice.from_price(price) if price else None
 
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from benchmarking.hosts.ec2.options import launch_regions
 from benchmarking.jobs.budget import Spending, spending
 from benchmarking.jobs.proposal import HostKind, Proposal, propose_job, start_job
-from benchmarking.jobs.quote import JobRefusedError, allowed_regions
+from benchmarking.jobs.quote import JobRefusedError
 from benchmarking.models import BenchmarkJob, Machine, RemoteHost
 from benchmarking.specs import Engine
 from benchmarking.tasks import ring_for_job
@@ -74,7 +75,7 @@ class PlanPage:
         if request.remote_host is not None:
             return f"{request.remote_host.name}, {request.remote_host.address}"
         if request.host_kind == HostKind.EC2:
-            regions = ", then ".join(allowed_regions(request.machine))
+            regions = ", then ".join(launch_regions(request.machine))
             return f"{HostKind.EC2.label}, {regions}"
         return HostKind(request.host_kind).label
 

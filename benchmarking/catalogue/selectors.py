@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from django.db.models import Exists, F, OuterRef, QuerySet, Window
 from django.db.models.functions import RowNumber
 
-from benchmarking.models import Price
+from benchmarking.models import Machine, Price
 
 _AWS_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
 
@@ -28,6 +28,11 @@ def newest_prices(machine_ids: Iterable[int], kind: str, region: str) -> dict[in
         rank=Window(RowNumber(), partition_by=[F("machine_id")], order_by=newest_first)
     )
     return {price.machine_id: price for price in ranked.filter(rank=1).order_by()}
+
+
+def newest_price(machine: Machine, kind: str, region: str) -> Price | None:
+    """The price that counts for one machine, ``None`` where none is known; see above."""
+    return newest_prices([machine.pk], kind, region).get(machine.pk)
 
 
 def prices_in_region(region: str) -> QuerySet[Price]:

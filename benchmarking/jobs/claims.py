@@ -1,4 +1,4 @@
-"""R26: work that one job is to measure is measured by no other job meanwhile.
+"""Work that one job is to measure is measured by no other job meanwhile.
 
 A claim stands from the transaction that makes the job to the one that ends it. Of two jobs made
 at the same moment the database lets one have each piece, and the other is made of what is left.

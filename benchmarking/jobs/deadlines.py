@@ -1,4 +1,4 @@
-"""R10: how long each state of a job may wait, as moments that are kept in the database.
+"""How long each state of a job may wait, as moments that are kept in the database.
 
 A moment is set when the state is entered and moves only when something happened that it waited
 for, so that no restart extends it.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from benchmarking.auxiliary_heads import has_auxiliary_heads
-from benchmarking.catalogue.selectors import newest_prices
+from benchmarking.catalogue.selectors import newest_price
 from benchmarking.estimates import Estimates, current_estimates
 from benchmarking.jobs.known import KnownTimings, of_stack
 from benchmarking.models import (
@@ -364,5 +364,5 @@ def passes_of_layers(network: TracedNetwork) -> dict[ConvolutionSpec, tuple[Pass
 
 def _usd_per_hour(machine: Machine) -> Decimal | None:
     """The price on demand in the machine's own region, as forecasts choose it."""
-    price = newest_prices([machine.pk], Price.Kind.ON_DEMAND, machine.region).get(machine.pk)
+    price = newest_price(machine, Price.Kind.ON_DEMAND, machine.region)
     return None if price is None else price.usd_per_hour

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from benchmarking.catalogue.selectors import newest_prices
+from benchmarking.hosts.ec2 import options as ec2_options
 from benchmarking.jobs.advance import Ring
 from benchmarking.jobs.budget import spending, zero_limit
 from benchmarking.jobs.creation import create_job, measuring_core
 from benchmarking.jobs.expected_stack import expected_stack
 from benchmarking.jobs.planner import MeasurementPlan, plan_measurements
-from benchmarking.jobs.quote import JobQuote, JobRefusedError, allowed_regions, quote_job
+from benchmarking.jobs.quote import JobQuote, JobRefusedError, quote_job
 from benchmarking.models import Architecture, BenchmarkJob, Device, Machine, Price, RemoteHost
 from benchmarking.probe.plan import StackRequest
 from benchmarking.specs import Engine, Precision, StackSpec
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 HostKind = BenchmarkJob.HostKind
-
-CLOUD_PROVIDER = "aws"
 
 
 class JobRequestError(ValueError):
@@ -66,9 +64,8 @@ class JobRequest:
 class Proposal:
     """A plan for a request, the stack that it is made for, and what it costs at most.
 
-    ``price`` is what ``quote`` counts with, ``None`` where nothing is paid. ``refusal`` says why
-    no job can be made of it now, and is empty where one can; ``quote`` is ``None`` where the
-    price is not known or the money is too little.
+    ``refusal`` says why no job can be made of it now, and is empty where one can; ``quote`` is
+    ``None`` where the price is not known or the money is too little.
     """
 
     request: JobRequest
@@ -76,7 +73,6 @@ class Proposal:
     stack: StackSpec
     plan: MeasurementPlan
     quote: JobQuote | None
-    price: Price | None
     refusal: str
 
     @property
@@ -96,7 +92,7 @@ def default_host_kind(machine: Machine, remote_hosts: Sequence[RemoteHost]) -> H
     """Where a machine is measured unless told otherwise: over SSH, in the cloud, or here."""
     if any(host.machine_id == machine.pk for host in remote_hosts):
         return HostKind.SSH
-    return HostKind.EC2 if machine.provider == CLOUD_PROVIDER else HostKind.LOCAL
+    return HostKind.EC2 if machine.provider == ec2_options.PROVIDER else HostKind.LOCAL
 
 
 def find_remote_host(machine: Machine, name: str = "") -> RemoteHost:
@@ -162,8 +158,8 @@ def propose_job(request: JobRequest, *, stack: StackSpec | None = None) -> Propo
         batch_sizes=request.batch_sizes,
         rounds=request.rounds,
     )
-    quote, price, refusal = _quote(request, plan)
-    return Proposal(request, stack_request, chosen, plan, quote, price, refusal)
+    quote, refusal = _quote(request, plan)
+    return Proposal(request, stack_request, chosen, plan, quote, refusal)
 
 
 def start_job(
@@ -214,8 +210,8 @@ def _is_measured_on_this_cpu(request: JobRequest) -> bool:
     return is_cpu and request.host_kind == HostKind.LOCAL
 
 
-def _quote(request: JobRequest, plan: MeasurementPlan) -> tuple[JobQuote | None, Price | None, str]:
-    """Time, money and price of ``plan``, and why it cannot be started now, if it cannot."""
+def _quote(request: JobRequest, plan: MeasurementPlan) -> tuple[JobQuote | None, str]:
+    """Time and money of ``plan``, and why it cannot be started now, if it cannot."""
     try:
         quote = quote_job(
             machine=request.machine,
@@ -226,26 +222,12 @@ def _quote(request: JobRequest, plan: MeasurementPlan) -> tuple[JobQuote | None,
             maximum_usd=request.maximum_usd,
         )
     except JobRefusedError as error:
-        return None, None, str(error)
+        return None, str(error)
     if not settings.BENCHMARKS_ENABLED:
-        refusal = "Benchmarks are switched off on this site (BENCHMARKS_ENABLED)."
-        return quote, _dearest_price(request), refusal
+        return quote, "Benchmarks are switched off on this site (BENCHMARKS_ENABLED)."
     if quote.maximum_usd is None:
-        return quote, None, ""
-    return quote, _dearest_price(request), _limit_sentence(quote.maximum_usd)
-
-
-def _dearest_price(request: JobRequest) -> Price | None:
-    """The quotation that the maximum is counted with, over the regions that may be used."""
-    if request.host_kind != HostKind.EC2:
-        return None
-    machine = request.machine
-    prices = [
-        price
-        for region in allowed_regions(machine)
-        if (price := newest_prices([machine.pk], request.price_kind, region).get(machine.pk))
-    ]
-    return max(prices, key=lambda price: price.usd_per_hour, default=None)
+        return quote, ""
+    return quote, _limit_sentence(quote.maximum_usd)
 
 
 def _limit_sentence(maximum_usd: Decimal) -> str:
@@ -264,7 +246,7 @@ def _limit_sentence(maximum_usd: Decimal) -> str:
 def _check_host(request: JobRequest) -> None:
     machine = request.machine
     if request.host_kind == HostKind.EC2:
-        if machine.provider != CLOUD_PROVIDER:
+        if machine.provider != ec2_options.PROVIDER:
             raise JobRequestError(
                 "host", f"Amazon EC2 has no {machine}; measure it over SSH or locally."
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_UP, Decimal
@@ -11,7 +10,8 @@ from decimal import ROUND_UP, Decimal
 from django.conf import settings
 from django.utils import timezone
 
-from benchmarking.catalogue.selectors import newest_prices
+from benchmarking.catalogue.selectors import newest_price
+from benchmarking.hosts.ec2.options import launch_regions
 from benchmarking.jobs.deadlines import instance_lifetime, job_time
 from benchmarking.models import BenchmarkJob, Machine, Price
 
@@ -47,8 +47,10 @@ class JobQuote:
         When the probe ends by itself, whatever is left.
     maximum_hours
         From the launch to the release of the host, at most.
-    usd_per_hour, expected_usd, maximum_usd
-        ``None`` where nothing is paid.
+    price
+        What the money is counted with: of the regions that may be launched in, the dearest one's.
+    expected_usd, maximum_usd
+        ``None``, as ``price``, where nothing is paid.
     deadline
         When measuring ends at the latest if the job starts now.
     """
@@ -57,10 +59,15 @@ class JobQuote:
     boot_seconds: float
     time_budget_seconds: float
     maximum_hours: Decimal
-    usd_per_hour: Decimal | None
+    price: Price | None
     expected_usd: Decimal | None
     maximum_usd: Decimal | None
     deadline: datetime
+
+    @property
+    def usd_per_hour(self) -> Decimal | None:
+        """US dollars an hour, ``None`` where nothing is paid."""
+        return None if self.price is None else self.price.usd_per_hour
 
     @property
     def is_cut_short(self) -> bool:
@@ -101,8 +108,9 @@ def quote_job(
         else max(smallest, BUDGET_FACTOR * expected_seconds)
     )
     if not is_paid:
-        return _quote(host_kind, expected_seconds, budget_seconds, usd_per_hour=None)
-    usd_per_hour = highest_price(machine, price_kind)
+        return _quote(host_kind, expected_seconds, budget_seconds, price=None)
+    price = _dearest_price(machine, price_kind)
+    usd_per_hour = price.usd_per_hour
     limit_usd = _limit_usd(maximum_usd)
     overhead_seconds = instance_lifetime(0.0).total_seconds()
     # Rounded down, for what it costs at most is rounded up.
@@ -118,38 +126,23 @@ def quote_job(
         host_kind,
         expected_seconds,
         min(budget_seconds, affordable_seconds),
-        usd_per_hour=usd_per_hour,
+        price=price,
         limit_usd=limit_usd,
     )
 
 
-def highest_price(machine: Machine, price_kind: str) -> Decimal:
-    """US dollars an hour in the dearest region that may be launched in.
-
-    Raises ``JobRefusedError`` for a retired machine and where no price is known.
-    """
+def _dearest_price(machine: Machine, price_kind: str) -> Price:
     if machine.availability == Machine.Availability.RETIRED:
         raise JobRefusedError(f"{machine} cannot be rented any more; choose another machine.")
-    regions = allowed_regions(machine)
-    prices = [price for region in regions if (price := price_in(machine, price_kind, region))]
+    regions = launch_regions(machine)
+    prices = [price for region in regions if (price := newest_price(machine, price_kind, region))]
     if not prices:
         raise JobRefusedError(
             f"No {Price.Kind(price_kind).label.lower()} price of {machine} is known in "
             f"{', '.join(regions) or 'any region'}; refresh_prices fetches prices, and the admin "
             "takes them."
         )
-    return max(prices)
-
-
-def allowed_regions(machine: Machine) -> Sequence[str]:
-    """Where it may be launched, in the order of preference."""
-    return tuple(settings.EC2_REGIONS) or ((machine.region,) if machine.region else ())
-
-
-def price_in(machine: Machine, price_kind: str, region: str) -> Decimal | None:
-    """US dollars an hour in ``region``, ``None`` where no price is known."""
-    price = newest_prices([machine.pk], price_kind, region).get(machine.pk)
-    return None if price is None else price.usd_per_hour
+    return max(prices, key=lambda price: price.usd_per_hour)
 
 
 def _limit_usd(maximum_usd: Decimal | None) -> Decimal:
@@ -171,25 +164,25 @@ def _quote(
     expected_seconds: float,
     budget_seconds: float,
     *,
-    usd_per_hour: Decimal | None,
+    price: Price | None,
     limit_usd: Decimal = Decimal(0),
 ) -> JobQuote:
-    is_paid = usd_per_hour is not None
+    is_paid = price is not None
     until_deadline = job_time(host_kind, budget_seconds)
     longest = instance_lifetime(budget_seconds) if is_paid else until_deadline
     boot_seconds = USUAL_BOOT_SECONDS if is_paid else 0.0
     maximum_hours = _hours(longest.total_seconds())
     expected_usd = maximum_usd = None
-    if usd_per_hour is not None:
+    if price is not None:
         measuring_seconds = min(expected_seconds, budget_seconds)
-        expected_usd = _cents(usd_per_hour * _hours(boot_seconds + measuring_seconds))
-        maximum_usd = min(limit_usd, _cents(usd_per_hour * maximum_hours))
+        expected_usd = _cents(price.usd_per_hour * _hours(boot_seconds + measuring_seconds))
+        maximum_usd = min(limit_usd, _cents(price.usd_per_hour * maximum_hours))
     return JobQuote(
         expected_seconds=expected_seconds,
         boot_seconds=boot_seconds,
         time_budget_seconds=budget_seconds,
         maximum_hours=maximum_hours,
-        usd_per_hour=usd_per_hour,
+        price=price,
         expected_usd=expected_usd,
         maximum_usd=maximum_usd,
         deadline=timezone.now() + until_deadline,

@@ -145,7 +145,8 @@ class JobQuoteSerializer(serializers.Serializer):
 def quote_document(plan: PlanPage) -> dict[str, Any]:
     """The quote that the page shows, by the names of :class:`JobQuoteSerializer`."""
     proposal = plan.proposal
-    request, quote, price = proposal.request, proposal.quote, proposal.price
+    request, quote = proposal.request, proposal.quote
+    price = None if quote is None else quote.price
     return {
         "machine": request.machine.slug,
         "host": request.host_kind,

@@ -15,7 +15,7 @@ from decimal import Decimal
 from django.conf import settings
 from django.utils import timezone
 
-from benchmarking.catalogue.selectors import newest_prices
+from benchmarking.catalogue.selectors import newest_price
 from benchmarking.hosts.base import HostFault, HostFaultError
 from benchmarking.hosts.ec2 import options
 from benchmarking.hosts.ec2.api import Ec2Api
@@ -94,8 +94,7 @@ class LaunchRound:
         return self._places[region]
 
     def _price(self, region: str) -> Decimal | None:
-        machine = self._job.machine
-        price = newest_prices([machine.pk], self._job.price_kind, region).get(machine.pk)
+        price = newest_price(self._job.machine, self._job.price_kind, region)
         return price.usd_per_hour if price is not None else None
 
     def _last_attempt(self) -> int:

@@ -26,8 +26,11 @@ def deployment_name() -> str:
 
 
 def launch_regions(machine: Machine) -> tuple[str, ...]:
-    """Where a machine may be launched, in the order in which regions are tried."""
-    return tuple(settings.EC2_REGIONS) or (machine.region,)
+    """Where a machine may be launched, in the order in which regions are tried.
+
+    Empty where no region is set and the catalogue names none for the machine.
+    """
+    return tuple(settings.EC2_REGIONS) or tuple(filter(None, [machine.region]))
 
 
 def watched_regions() -> list[str]:

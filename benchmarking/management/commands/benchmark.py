@@ -161,13 +161,13 @@ def _expected_cost(proposal: Proposal) -> str:
 
 
 def _bill(proposal: Proposal, quote: JobQuote) -> str:
-    assert quote.usd_per_hour is not None
-    price = proposal.price
-    origin = "" if price is None else f" ({price.kind}, {price.region}, {price.as_of or 'undated'})"
+    price = quote.price
+    assert price is not None
+    origin = f"{price.kind}, {price.region}, {price.as_of or 'undated'}"
     longest = format_duration(float(quote.maximum_hours) * 3600)
-    hourly = quote.usd_per_hour.normalize()
+    hourly = price.usd_per_hour.normalize()
     return (
-        f"At most {proposal.agreed_usd:.2f} USD at {hourly:f} USD an hour{origin}; "
+        f"At most {proposal.agreed_usd:.2f} USD at {hourly:f} USD an hour ({origin}); "
         f"it ends at the latest {longest} after its start."
         + (" That is too short for all of it." if quote.is_cut_short else "")
     )
