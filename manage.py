@@ -24,7 +24,7 @@ def _run(arguments: list[str]) -> None:
     from django.core.management.base import CommandParser
     from django.db import Error
 
-    CommandParser.print_usage = _print_no_usage  # type: ignore[method-assign]
+    CommandParser.print_usage = _print_no_usage  # type: ignore[method-assign, assignment]
     try:
         execute_from_command_line(arguments)
     except ImproperlyConfigured as error:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 
 from django.conf import settings
-from django.db.models import Q
 from django.utils import timezone
 
-from benchmarking.jobs.budget import Limits, Spending, cost_until, spending, zero_limit
+from benchmarking.jobs.budget import (
+    Limits,
+    Spending,
+    cost_so_far,
+    instances_ended_since,
+    month_start,
+    spending,
+    zero_limit,
+)
+from benchmarking.jobs.instances import live_instances
 from benchmarking.models import BenchmarkJob, CloudInstance
 from predictions.job_pages import usd_text
 
@@ -59,21 +67,14 @@ class SpendingReport:
 def make_spending_report(now: datetime | None = None) -> SpendingReport:
     """This calendar month (UTC) in three queries, however many instances there were."""
     now = now or timezone.now()
-    month = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    month = month_start(now)
     totals = spending(now)
     instances = list(
-        CloudInstance.objects.filter(
-            Q(state__in=CloudInstance.LIVE_STATES)
-            | Q(terminated_at__gte=month)
-            | Q(terminated_at__isnull=True, intended_at__gte=month)
-        )
+        (live_instances() | instances_ended_since(month))
         .select_related("job__machine")
         .defer("request", "job__plan", "job__host_state")
     )
-    costs = {
-        instance.pk: cost_until(instance, now) if instance.cost_usd is None else instance.cost_usd
-        for instance in instances
-    }
+    costs = {instance.pk: cost_so_far(instance, now) for instance in instances}
     by_job: dict[BenchmarkJob, list[CloudInstance]] = defaultdict(list)
     by_machine: dict[str, list[CloudInstance]] = defaultdict(list)
     for instance in instances:

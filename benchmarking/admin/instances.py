@@ -35,7 +35,4 @@ class CloudInstanceAdmin(ReadOnly, admin.ModelAdmin):
     @admin.display(description="USD so far", ordering="cost_usd")
     def usd_so_far(self, instance: CloudInstance) -> str:
         """What it cost, or has cost until now."""
-        cost_usd = instance.cost_usd
-        if cost_usd is None:
-            cost_usd = budget.cost_until(instance, timezone.now())
-        return f"{cost_usd:.2f}"
+        return f"{budget.cost_so_far(instance, timezone.now()):.2f}"

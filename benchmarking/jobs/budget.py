@@ -14,7 +14,7 @@ from decimal import ROUND_UP, Decimal
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q, Sum
+from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -114,7 +114,7 @@ def spending(now: datetime | None = None) -> Spending:
         live_by_region=dict(Counter(instance.region for instance in live)),
         usd_per_hour=_sum(instance.usd_per_hour for instance in live),
         reserved_usd=_sum(max(i.reserved_usd, cost_until(i, now)) for i in live),
-        spent_this_month_usd=_spent_since(_month_start(now)),
+        spent_this_month_usd=_spent_since(month_start(now)),
         limits=current_limits(),
     )
 
@@ -211,12 +211,28 @@ def cost_until(instance: CloudInstance, end: datetime) -> Decimal:
     return (instance.usd_per_hour * seconds / 3600).quantize(SMALLEST_AMOUNT, rounding=ROUND_UP)
 
 
+def cost_so_far(instance: CloudInstance, now: datetime) -> Decimal:
+    """US dollars that were settled, else those until its end or ``now``."""
+    if instance.cost_usd is not None:
+        return instance.cost_usd
+    return cost_until(instance, instance.terminated_at or now)
+
+
 def job_cost_usd(job: BenchmarkJob) -> Decimal:
-    """What a job's instances have cost so far."""
+    """US dollars that a job's instances have cost so far."""
     now = timezone.now()
-    return _sum(
-        cost_until(instance, now) if instance.cost_usd is None else instance.cost_usd
-        for instance in job.instances.all()
+    return _sum(cost_so_far(instance, now) for instance in job.instances.all())
+
+
+def month_start(now: datetime) -> datetime:
+    """When the calendar month (UTC) began, for which the monthly limit holds."""
+    return now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def instances_ended_since(start: datetime) -> QuerySet[CloudInstance]:
+    """What is over and counts for the time since ``start``."""
+    return CloudInstance.objects.exclude(state__in=CloudInstance.LIVE_STATES).filter(
+        Q(terminated_at__gte=start) | Q(terminated_at__isnull=True, intended_at__gte=start)
     )
 
 
@@ -253,15 +269,8 @@ def _committed_to(job: BenchmarkJob) -> Decimal:
 
 def _spent_since(start: datetime) -> Decimal:
     """The cost of what has ended since ``start``; its reservation where that is not settled yet."""
-    ended = CloudInstance.objects.exclude(state__in=CloudInstance.LIVE_STATES).filter(
-        Q(terminated_at__gte=start) | Q(terminated_at__isnull=True, intended_at__gte=start)
-    )
-    spent = ended.aggregate(total=Sum(Coalesce("cost_usd", "reserved_usd")))
+    spent = instances_ended_since(start).aggregate(total=Sum(Coalesce("cost_usd", "reserved_usd")))
     return spent["total"] or Decimal(0)
-
-
-def _month_start(now: datetime) -> datetime:
-    return now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def _lock() -> None:

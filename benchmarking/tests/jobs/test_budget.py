@@ -283,11 +283,13 @@ def test_r20_no_reservation_is_left_behind_by_a_worker_that_died(
     clock: time_machine.Traveller, state: str
 ) -> None:
     """Its instance's end is written, its cost is not: counted in full until settled."""
-    create_instance(
+    instance = create_instance(
         state=state, terminated_at=NOON + timedelta(minutes=30), reserved_usd=Decimal(9)
     )
     clock.shift(timedelta(hours=1))
     assert (spending().reserved_usd, spending().spent_this_month_usd) == (0, 9)
+    # It costs nothing any more, whenever somebody looks.
+    assert job_cost_usd(instance.job) == Decimal("0.5")
 
     assert settle_open_books() == 1
     assert settle_open_books() == 0

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from benchmarking.hosts.base import HostFault, HostFaultError, ProcessReport, ProcessStatus
+from benchmarking.hosts.base import HostFault, HostFaultError, HostJob, ProcessReport, ProcessStatus
 from benchmarking.jobs.advance import advance_job
 from benchmarking.jobs.budget import LimitReachedError
 from benchmarking.jobs.faults import REASONS_OF_FAULTS
@@ -225,7 +225,12 @@ def test_bad_input_has_an_end_of_its_own_and_says_what_to_do(
     advance_until(cloud_job, host, clock, state)
     arrange(host)
     released: list[bool] = []
-    host.release = lambda host_job: released.append(True) or True  # type: ignore[method-assign]
+
+    def release(job: HostJob) -> bool:
+        released.append(True)
+        return True
+
+    host.release = release  # type: ignore[method-assign]
 
     ended = finish(cloud_job, host, clock)
 

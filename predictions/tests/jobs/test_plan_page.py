@@ -145,12 +145,12 @@ def test_a_job_here_or_over_ssh_is_not_paid_for(operator, catalogue, client):
         host_public_key="x",
     )
     over_ssh = client.get(PLAN)
-    assert "Cost nothing is paid" in text_of(over_ssh)
+    assert "Cost nothing is paid Any machine over SSH" in text_of(over_ssh)
     assert "Where lab, 10.0.0.7" in text_of(over_ssh)
     assert fields_of(over_ssh)["host"] == "ssh"
     assert "max_usd" not in fields_of(over_ssh)
     here = client.get("/jobs/new/?machine=reference-cpu&architecture=resnet50")
-    assert "Cost nothing is paid" in text_of(here)
+    assert "Cost nothing is paid This machine" in text_of(here)
 
 
 def test_u1_what_is_typed_stands_in_the_form_again(operator, client):
