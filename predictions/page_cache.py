@@ -85,10 +85,6 @@ class KeptAnswers(threading.local):
             self._answers.move_to_end(key)
         return self._answers.get(key)
 
-    def addresses(self) -> list[tuple[str, ...]]:
-        """What answers are kept to, the longest unasked first."""
-        return list(self._answers)
-
     def put(self, key: tuple[str, ...], answer: KeptAnswer) -> None:
         """Keep an answer of the version that was last asked for."""
         self._answers[key] = answer

@@ -125,4 +125,3 @@ _READERS: dict[str, Callable[[str], str]] = {
     "reference": _read_reference,
     "chart": one_of("chart", CHARTS),
 }
-VIEW_NAMES = tuple(_READERS)

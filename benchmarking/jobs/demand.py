@@ -34,7 +34,6 @@ Wish = tuple[str, str]
 """Slugs of a machine and of a CNN."""
 Count = tuple[str, str, int]
 """The same, and by how many visitors."""
-Send = Callable[[list[Count]], None]
 
 
 class RequestCounter:

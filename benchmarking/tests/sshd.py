@@ -238,13 +238,6 @@ class FakeMachine:
         return (self.folder / "sshd.log").read_text(errors="replace")
 
     @property
-    def connection_count(self) -> int:
-        """How many connections are open."""
-        assert self._server is not None
-        children = _children()
-        return sum(_name(pid) == "sshd" for pid in children.get(self._server.pid, []))
-
-    @property
     def program_count(self) -> int:
         """How many processes run there, the SSH server itself left out."""
         return len(self._marked())

@@ -38,7 +38,6 @@ pytestmark = pytest.mark.django_db
 
 FAKE_PROBE_PATH = Path(fake_probe.__file__)
 # A tiny network: one iteration and three layers for each batch size, in eight passes.
-WORK_PER_BATCH_SIZE = 4
 PASSES_PER_BATCH_SIZE = 8
 
 

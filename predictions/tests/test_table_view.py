@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from urllib.parse import parse_qs
 
 import pytest
@@ -14,11 +15,12 @@ from predictions.table_view import (
     SORT_KEYS,
     SPANS,
     TIME_UNITS,
-    VIEW_NAMES,
     TableView,
     parse_view,
 )
 from predictions.tests.test_query import CHOICES, MINIMAL, queries
+
+VIEW_NAMES = tuple(field.name for field in fields(TableView))
 
 names = st.text("abcdefghijklmnopqrstuvwxyz0123456789._-", min_size=1, max_size=40)
 words = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=20)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 FORK = "fork"
 UPSTREAM = "upstream"
-FLAVOURS = (FORK, UPSTREAM)
 
 # What cuDNN's heuristics choose, as PyTorch does with its benchmark mode off, and what cudnnFind
 # measures to be the fastest. Without these lines the fork takes algorithms that nobody chose.

@@ -367,13 +367,5 @@ class LogParser:
         return float(text)
 
 
-def parse_log(lines: Iterable[bytes], batch_size: int | None = None) -> list[Section]:
-    """The sections of a whole text; raises ``LogError`` where it is damaged or cut off."""
-    parser = LogParser(batch_size)
-    for line in lines:
-        parser.feed(line)
-    return parser.finish()
-
-
 def _shortened(text: str) -> str:
     return " ".join(text.split())[:300]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarking.probe.dnnmark.log import LogError, LogParser, Section, parse_log
+from benchmarking.probe.dnnmark.log import LogError, LogParser, Section
 
 FORWARD = """DNNMark suites version 2.1: Start...
 Using MBS 64
@@ -27,7 +27,10 @@ I20260101 12:00:00.300000   123 dnnmark.cc:20] Total running time(ms): 0.248
 
 
 def parsed(text: str, batch_size: int | None = None) -> list[Section]:
-    return parse_log(text.encode().splitlines(keepends=True), batch_size)
+    parser = LogParser(batch_size)
+    for line in text.encode().splitlines(keepends=True):
+        parser.feed(line)
+    return parser.finish()
 
 
 def times(text: str, batch_size: int | None = None) -> dict[int | None, dict[str, list[float]]]:
@@ -197,7 +200,7 @@ def test_damaged_lines_are_refused_with_their_number(line: str, reason: str) -> 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
     with pytest.raises(LogError, match="line 1: is not UTF-8 text"):
-        parse_log([b"\xff\xfe\x80\n"])
+        LogParser().feed(b"\xff\xfe\x80\n")
 
 
 def test_sum_that_its_lines_do_not_make_means_lost_lines() -> None:
