@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import django
 from django.core.management import call_command
+from django.db.models import F
 
 from benchmarking.tests.cloud.local_cloud import INSTANCE_TYPE, REGION, LocalCloud
 
@@ -168,12 +169,17 @@ def _follow(workers: Children) -> BenchmarkJob:
 
 
 def _wait_for_model(workers: Children) -> bool:
-    """Wait until a worker has trained with the new timings; it waits 20 s for more of them."""
+    """Wait until a worker has trained with the new timings and refreshed what is forecast of them.
+
+    It waits 20 s for more timings before.
+    """
+    from predictions.models import ForecastCurve
     from regression.models import TrainedModel
 
     began = time.monotonic()
     models = TrainedModel.objects.filter(machine__slug=MACHINE, is_active=True)
-    while not (model := models.first()):
+    stale_curves = ForecastCurve.objects.filter(place=MACHINE, stale_since__gte=F("computed_at"))
+    while not (model := models.first()) or stale_curves.exists():
         if not _may_wait(workers, began):
             return False
         time.sleep(_POLL_SECONDS)

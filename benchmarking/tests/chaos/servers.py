@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg2
 
+from benchmarking.tests.ports import free_port
 from benchmarking.tests.processes import die_with_parent
 
 START_SECONDS = 60.0
@@ -30,7 +31,7 @@ class OwnServer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> OwnServer:
@@ -161,9 +162,3 @@ def _postgres_program(name: str) -> str | None:
     """Debian keeps them out of the search path."""
     installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
     return str(installed[-1]) if installed else shutil.which(name)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -58,9 +58,19 @@ def test_r11_ssh_server_that_hangs_costs_nothing(site: ChaosSite) -> None:
     check_nothing_is_lost(site, job)
 
 
-def test_r7_swapped_host_key_ends_the_job_and_nothing_more_is_executed(site: ChaosSite) -> None:
+def test_r7_swapped_host_key_ends_the_job_and_nothing_more_is_executed(
+    site: ChaosSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = site.create_held_job()
     machine = site.machine_of(job)
+    executed: list[str] = []
+    stop = machine.stop
+
+    def look_and_stop() -> None:
+        executed.extend(machine.commands)
+        stop()
+
+    monkeypatch.setattr(machine, "stop", look_and_stop)
     machine.swap_host_key()
     commands = machine.commands
 
@@ -68,7 +78,7 @@ def test_r7_swapped_host_key_ends_the_job_and_nothing_more_is_executed(site: Cha
 
     assert (ended.state, ended.reason) == ("failed", "host_key_mismatch")
     assert ended.stored_count == HELD_AFTER
-    assert machine.commands == commands
+    assert executed == commands
     check_nothing_lives(site)
 
 
