@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
-
-import numpy as np
 
 # Below this rise of the time per example from one batch size to the next, it is noise.
 JUMP_RATIO = 1.12
@@ -226,19 +225,23 @@ def pareto_front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(front)
 
 
-def find_jumps(batch_sizes: Sequence[int], iteration_ms: Sequence[float | None]) -> set[int]:
-    """The batch sizes that take clearly longer per example than the next smaller one.
+def find_jumps(batch_sizes: Sequence[int], iteration_ms: Sequence[float | None]) -> dict[int, int]:
+    """The batch sizes that take clearly longer per example than the next smaller one, with that.
 
     ``batch_sizes`` ascend; points without a time are passed over. Such jumps come from a change
     of algorithm, so the smaller batch size is the better choice.
     """
     known = [(size, ms) for size, ms in zip(batch_sizes, iteration_ms) if ms is not None]
-    if len(known) < 2:
-        return set()
-    sizes = np.array([size for size, _ in known])
-    per_example = np.array([ms for _, ms in known]) / sizes
-    rises = per_example[1:] > JUMP_RATIO * per_example[:-1]
-    return {int(size) for size in sizes[1:][rises]}
+    return {
+        size: smaller
+        for (smaller, smaller_ms), (size, ms) in pairwise(known)
+        if is_slower_per_example(size, ms, smaller, smaller_ms)
+    }
+
+
+def is_slower_per_example(size: int, ms: float, smaller: int, smaller_ms: float) -> bool:
+    """Whether an iteration of ``size`` takes clearly longer per example than one of ``smaller``."""
+    return ms / size > JUMP_RATIO * smaller_ms / smaller
 
 
 def _pick(

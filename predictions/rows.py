@@ -61,7 +61,7 @@ class Series:
     """The rows of one CNN in one place, ascending in batch size, and what belongs to them all.
 
     ``curve`` is what they were scaled from, ``None`` where there is none. ``jumps`` are the batch
-    sizes just past a jump of the time per example.
+    sizes at which the time per example jumps up.
     """
 
     architecture: Architecture | None

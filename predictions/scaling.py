@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 
 from benchmarking.models import Architecture, Machine
 from benchmarking.specs import Precision
-from predictions.advice import find_jumps
+from predictions.advice import find_jumps, is_slower_per_example
 from predictions.curves import STANDARD_BATCH_SIZES, Place
 from predictions.models import ForecastCurve
 from predictions.prices import ChosenPrice
@@ -97,7 +97,7 @@ def _not_covered_note(curve: ForecastCurve, place_notes: Sequence[str]) -> str |
     return _sentence([why, memory, *place_notes])
 
 
-def _jumps(curve: ForecastCurve) -> set[int]:
+def _jumps(curve: ForecastCurve) -> dict[int, int]:
     """Jumps between standard batch sizes: other people's questions must not change this answer."""
     times = dict(zip(curve.points["batch_sizes"], curve.points["iteration_ms"]))
     standard = [size for size in STANDARD_BATCH_SIZES if size in times]
@@ -124,7 +124,7 @@ def _scaled_rows(
     training: Training,
     frame: ForecastRow,
     curve: ForecastCurve,
-    jumps: set[int],
+    jumps: Mapping[int, int],
     common_notes: tuple[str, ...],
 ) -> Iterator[ForecastRow]:
     points = curve.points
@@ -167,10 +167,23 @@ def _scaled_rows(
                     total_seconds * usd_per_second if frame.usd_per_hour is not None else None
                 ),
             }
-            if size in jumps and bound_by != "loader":
-                notes.append("just past a jump: a slightly smaller batch is faster per example")
+            better = _size_before_jump(size, points["iteration_ms"], index_of, jumps)
+            if better is not None and bound_by != "loader":
+                notes.append(f"past a jump: batch size {better} is faster per example")
         values["note"] = _sentence([*notes, *common_notes])
         yield ForecastRow(**values)
+
+
+def _size_before_jump(
+    size: int, times_ms: Sequence[float], index_of: Mapping[int, int], jumps: Mapping[int, int]
+) -> int | None:
+    """The smaller batch size from whose jump ``size`` has not recovered yet, if there is one."""
+    start = max((jump for jump in jumps if jump <= size), default=None)
+    if start is None:
+        return None
+    before = jumps[start]
+    time_ms, before_ms = times_ms[index_of[size]], times_ms[index_of[before]]
+    return before if is_slower_per_example(size, time_ms, before, before_ms) else None
 
 
 def _sizes_shown(query: ForecastQuery, curve: ForecastCurve) -> Sequence[int]:

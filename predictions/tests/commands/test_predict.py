@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -56,7 +57,7 @@ def test_the_table_fits_a_hundred_columns_and_holds_every_row(catalogue):
     assert lines[1].startswith("1,281,167 examples in an epoch; 90 epochs; ")
     assert "The price is notional: that of a comparable machine." in lines
     assert sum("estimated" in line for line in lines) == 14 + 11
-    assert any(line.startswith("Batch 192: Just past a jump") for line in lines)
+    assert any(re.match(r"Batch 192.*: Past a jump", line) for line in lines)
 
 
 def test_machines_may_follow_one_option_or_several(catalogue):
