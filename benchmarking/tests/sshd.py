@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 
 from benchmarking.hosts.keys import KeyPair, make_key_pair
+from benchmarking.tests.ports import free_port
 
 FAKE_PROBE = Path(__file__).with_name("fake_probe.py")
 WAIT_SECONDS = 60.0
@@ -116,7 +117,7 @@ class FakeMachine:
         self.folder = folder.resolve()
         self.home = self.folder / "home"
         self.address = address
-        self.port = port or _free_port(address)
+        self.port = port or free_port(address)
         self.user = _user_name()
         self.host_keys = host_keys or make_key_pair()
         self.login_keys = make_key_pair()
@@ -331,12 +332,6 @@ class FakeMachine:
 
 def _user_name() -> str:
     return pwd.getpwuid(os.geteuid()).pw_name
-
-
-def _free_port(address: str) -> int:
-    with socket.socket() as listener:
-        listener.bind((address, 0))
-        return int(listener.getsockname()[1])
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -19,6 +19,7 @@ from urllib.request import urlopen
 import pytest
 from django.conf import settings
 
+from benchmarking.tests.ports import free_port
 from predictions.form import EXAMPLE_MACHINES
 
 FORECAST = "architecture=resnet50&machine=reference-cpu&examples=50000&batch_sizes=8,16"
@@ -62,12 +63,6 @@ def bare_environment(folder: Path, **variables: str) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         **variables,
     }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import getpass
 import shutil
-import socket
 import sys
 import threading
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any
 
 from benchmarking.tests.cloud.front import CloudFront
 from benchmarking.tests.cloud.launches import Launch
+from benchmarking.tests.ports import free_port
 from benchmarking.tests.sshd import FakeMachine
 
 REGION = "us-east-1"
@@ -51,7 +51,7 @@ class LocalCloud:
         self.machine_values = machine_values
         self._lock = threading.Lock()
         self.machines: dict[str, FakeMachine] = {}
-        self.ssh_port = _free_port()
+        self.ssh_port = free_port("0.0.0.0")
         self.front = CloudFront(port, on_launch=self._switch_on, on_end=self._switch_off)
 
     def __enter__(self) -> LocalCloud:
@@ -101,10 +101,3 @@ class LocalCloud:
         if machine is not None:
             machine.stop()
             shutil.rmtree(machine.folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    """A port that is free on every loopback address, as far as anybody can tell."""
-    with socket.socket() as listener:
-        listener.bind(("0.0.0.0", 0))
-        return int(listener.getsockname()[1])

@@ -222,7 +222,7 @@ def test_failed_probe_on_a_roomy_disk_has_not_filled_it(machine: FakeMachine, jo
     assert (report.exit_code, report.errors, report.is_disk_full) == (1, "no torch here", False)
 
 
-@pytest.mark.parametrize("python", ["python9", "/opt/nowhere/bin/python", "$(touch hacked)"])
+@pytest.mark.parametrize("python", ["python9", "/nowhere/bin/python", "$(touch hacked)"])
 def test_missing_interpreter_is_told_by_its_name(
     machine: FakeMachine, job: HostJob, python: str
 ) -> None:
