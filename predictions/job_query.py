@@ -10,6 +10,9 @@ from urllib.parse import urlencode
 
 from benchmarking.batch_sizes import parse_batch_sizes
 from benchmarking.jobs.proposal import (
+    MAXIMUM_HOURS,
+    MAXIMUM_ROUNDS,
+    MAXIMUM_USD,
     HostKind,
     JobRequest,
     JobRequestError,
@@ -35,10 +38,6 @@ from predictions.query import (
     QueryError,
 )
 
-MAX_ROUNDS = 100
-MAX_HOURS = 720.0
-MAX_USD = 100_000.0
-
 HOST_KINDS = tuple(kind.value for kind in HostKind)
 ENGINES = tuple(engine.value for engine in Engine)
 
@@ -49,12 +48,12 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     ),
     "precision": one_of("precision", PRECISIONS),
     "engine": one_of("engine", ENGINES),
-    "rounds": whole_number("the number of rounds", MAX_ROUNDS),
+    "rounds": whole_number("the number of rounds", MAXIMUM_ROUNDS),
     "host": one_of("host", HOST_KINDS),
     "remote_host": str,
     "price": one_of("price kind", PRICE_KINDS),
-    "max_usd": number_above("The cost limit", "US dollars", MAX_USD),
-    "max_hours": number_above("The time limit", "hours", MAX_HOURS),
+    "max_usd": number_above("The cost limit", "US dollars", MAXIMUM_USD),
+    "max_hours": number_above("The time limit", "hours", MAXIMUM_HOURS),
 }
 JOB_OPTION_NAMES = ("machine", "architecture", *_READERS)
 # A link from the forecast page carries its own options along; a slip in one of ours is refused,

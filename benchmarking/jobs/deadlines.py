@@ -35,6 +35,8 @@ COLLECTING_LIMIT = timedelta(minutes=10)
 LAST_COLLECTION_LIMIT = timedelta(minutes=5)
 # What a job that has passed its deadline gets to end its instance itself.
 EXPIRY_GRACE = timedelta(minutes=10)
+# An instance takes a minute or two to end; after this somebody should look.
+TERMINATION_ALERT_AFTER = timedelta(minutes=10)
 
 
 def job_time(host_kind: str, time_budget_seconds: float) -> timedelta:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
 
 from django.conf import settings
@@ -19,11 +18,10 @@ from prometheus_client.registry import Collector
 
 from benchmarking.jobs.advance import oldest_due_moment
 from benchmarking.jobs.budget import Spending, spending
+from benchmarking.jobs.deadlines import TERMINATION_ALERT_AFTER
 from benchmarking.models import BenchmarkJob, CloudInstance, Heartbeat
 
 BEAT = "beat"
-# An instance takes a minute or two to end; after this somebody should look.
-TERMINATION_ALERT_AFTER = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)

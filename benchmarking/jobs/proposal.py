@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 HostKind = BenchmarkJob.HostKind
 
+# More than anybody means: a slip of the keyboard is refused before it costs anything.
+MAXIMUM_ROUNDS = 100
+MAXIMUM_HOURS = 720.0
+MAXIMUM_USD = 100_000.0
+
 
 class JobRequestError(ValueError):
     """What is asked for cannot be measured so; ``field`` says which part of it is wrong."""

@@ -10,12 +10,10 @@ from django.utils import timezone
 
 from benchmarking.hosts.ec2.api import Ec2Api, InstanceView
 from benchmarking.jobs import instances
+from benchmarking.jobs.deadlines import TERMINATION_ALERT_AFTER
 from benchmarking.models import CloudInstance
 
 logger = logging.getLogger(__name__)
-
-# An instance takes a minute or two to shut down; after this somebody should look.
-ALERT_AFTER = timedelta(minutes=10)
 
 
 def consistency_window() -> timedelta:
@@ -43,11 +41,11 @@ def end_instance(instance: CloudInstance, api: Ec2Api) -> bool:
         instances.mark_terminated(instance, view.reason)
         return True
     asked_at = instance.terminate_asked_at
-    if asked_at is not None and timezone.now() - asked_at > ALERT_AFTER:
+    if asked_at is not None and timezone.now() - asked_at > TERMINATION_ALERT_AFTER:
         report_trouble(
             instance,
             f"ALERT: {instance.instance_id} is still not terminated, "
-            f"{ALERT_AFTER // timedelta(minutes=1)} minutes after it was asked for.",
+            f"{TERMINATION_ALERT_AFTER // timedelta(minutes=1)} minutes after it was asked for.",
         )
     return False
 

@@ -21,11 +21,11 @@ from benchmarking.jobs.proposal import (
 )
 from benchmarking.jobs.provenance import ProvenanceError, check_provenance
 from benchmarking.jobs.quote import JobQuote, JobRefusedError
-from benchmarking.management.commands._benchmark_options import (
+from benchmarking.management.benchmark_options import (
     add_benchmark_arguments,
     read_request,
 )
-from benchmarking.management.commands._following_jobs import INTERRUPTED_EXIT_CODE, follow_job
+from benchmarking.management.following_jobs import INTERRUPTED_EXIT_CODE, follow_job
 from benchmarking.models import BenchmarkJob
 from benchmarking.probe.plan import build_plan
 from benchmarking.progress import format_duration

@@ -9,15 +9,19 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from benchmarking.batch_sizes import BatchSizesError, parse_batch_sizes
-from benchmarking.jobs.proposal import HostKind, JobRequest, JobRequestError, find_remote_host
+from benchmarking.jobs.proposal import (
+    MAXIMUM_HOURS,
+    MAXIMUM_ROUNDS,
+    MAXIMUM_USD,
+    HostKind,
+    JobRequest,
+    JobRequestError,
+    find_remote_host,
+)
 from benchmarking.jobs.provenance import ProvenanceError, find_machine
 from benchmarking.jobs.selection import SelectionError, select_architectures
 from benchmarking.models import Price
 from benchmarking.specs import Engine, Precision
-
-MAXIMUM_ROUNDS = 100
-MAXIMUM_HOURS = 720.0
-MAXIMUM_USD = 100_000
 
 
 def add_benchmark_arguments(parser: CommandParser) -> None:
@@ -137,7 +141,7 @@ def _read_usd(text: str | None) -> Decimal | None:
     except InvalidOperation:
         usd = Decimal(0)
     if not (usd.is_finite() and 0 < usd <= MAXIMUM_USD):
-        raise CommandError(f"--max-usd is above 0 and at most {MAXIMUM_USD}.", returncode=2)
+        raise CommandError(f"--max-usd is above 0 and at most {MAXIMUM_USD:.0f}.", returncode=2)
     return usd
 
 
