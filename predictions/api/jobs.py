@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import transaction
 from django.shortcuts import get_object_or_404
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import cache_control
@@ -24,12 +23,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from benchmarking.jobs.lifecycle import cancel_job
 from benchmarking.jobs.proposal import HostKind, JobRequestError
 from benchmarking.jobs.quote import JobRefusedError
-from benchmarking.jobs.retry import retry_job
 from benchmarking.models import BenchmarkJob, JobEvent
-from benchmarking.tasks import ring_for_job
 from predictions.api.filter_fields import WordsFilter, machine_filter
 from predictions.api.filters import StrictFilterSet
 from predictions.api.job_serializers import (
@@ -43,6 +39,7 @@ from predictions.api.job_serializers import (
 from predictions.api.pagination import Pages
 from predictions.api.problems import ProblemDetails
 from predictions.api.serializers import ProblemSerializer
+from predictions.job_actions import end_job, retry_once
 from predictions.job_pages import jobs_to_list
 from predictions.job_plans import MAX_KEY_LENGTH, ReusedKeyError, make_plan_page, start_once
 from predictions.job_query import JobQuery, parse_job_query
@@ -194,9 +191,7 @@ class JobCancel(OperatorView, APIView):
         """Ask for its end; what is measured is kept. A job that has ended stays as it is."""
         _require(request, MAY_CANCEL)
         job = get_object_or_404(BenchmarkJob.objects.defer("plan"), pk=pk)
-        with transaction.atomic():
-            if cancel_job(job, message=f"Cancelled by {request.user} through the API."):
-                transaction.on_commit(lambda: ring_for_job(job.pk, 0.0), robust=True)
+        end_job(job, message=f"Cancelled by {request.user} through the API.")
         return _job_response(job)
 
 
@@ -213,13 +208,10 @@ class JobRetry(OperatorView, APIView):
         _require(request, MAY_START)
         job = get_object_or_404(BenchmarkJob, pk=pk)
         try:
-            successor = retry_job(job, user=request.user, ring=ring_for_job)
+            successor, is_new = retry_once(job, user=request.user)
         except JobRefusedError as error:
-            found = BenchmarkJob.objects.filter(retry_of=job).first()
-            if found is None:
-                raise RefusedJob(str(error)) from error
-            return _job_response(found)
-        return _job_response(successor, status=201)
+            raise RefusedJob(str(error)) from error
+        return _job_response(successor, status=201 if is_new else 200)
 
 
 def _require(request: Request, permission: str) -> None:

@@ -6,18 +6,16 @@ import uuid
 from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.http import conditional_page, require_POST, require_safe
 
 from benchmarking.jobs.budget import spending
-from benchmarking.jobs.lifecycle import State, cancel_job
+from benchmarking.jobs.lifecycle import State
 from benchmarking.jobs.quote import JobRefusedError
-from benchmarking.jobs.retry import retry_job
 from benchmarking.models import BenchmarkJob
-from benchmarking.tasks import ring_for_job
+from predictions.job_actions import end_job, retry_once
 from predictions.job_pages import (
     JOBS_ON_A_PAGE,
     POLL_SECONDS,
@@ -103,9 +101,7 @@ def cancel(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Ask for the end of a job; what is measured is still collected."""
     require(request, MAY_CANCEL)
     job = get_object_or_404(BenchmarkJob.objects.defer("plan"), pk=pk)
-    with transaction.atomic():
-        if cancel_job(job, message=f"Cancelled by {request.user}."):
-            transaction.on_commit(lambda: ring_for_job(job.pk, 0.0), robust=True)
+    end_job(job, message=f"Cancelled by {request.user}.")
     return redirect("job", pk=pk)
 
 
@@ -117,13 +113,9 @@ def retry(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     require(request, MAY_START)
     job = get_object_or_404(BenchmarkJob, pk=pk)
     try:
-        successor = retry_job(job, user=operator_of(request), ring=ring_for_job)
+        successor, _ = retry_once(job, user=operator_of(request))
     except JobRefusedError as error:
-        # The second of two clicks finds what the first has made.
-        found = BenchmarkJob.objects.filter(retry_of=job).values_list("pk", flat=True).first()
-        if found is None:
-            return _job_page(request, jobs_to_list().get(pk=pk), refusal=str(error), status=409)
-        return redirect("job", pk=found)
+        return _job_page(request, jobs_to_list().get(pk=pk), refusal=str(error), status=409)
     return redirect("job", pk=successor.pk)
 
 

@@ -188,7 +188,7 @@ def test_r6_cancel_ends_the_job_and_names_who_asked(
     job, client, monkeypatch, django_capture_on_commit_callbacks
 ):
     rung = []
-    monkeypatch.setattr("predictions.views.jobs.ring_for_job", lambda *call: rung.append(call))
+    monkeypatch.setattr("predictions.job_actions.ring_for_job", lambda *call: rung.append(call))
     with django_capture_on_commit_callbacks(execute=True):
         response = client.post(f"/jobs/{job.pk}/cancel/")
     assert response["Location"] == f"/jobs/{job.pk}/"
