@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 from benchmarking.jobs.provenance import ProvenanceError, find_machine
 from benchmarking.models import ConvolutionLayer, Device, Machine
-from benchmarking.probe.checked_fields import ResultError
+from benchmarking.probe.checked_fields import ResultError, shown, without_unstorable
 from benchmarking.probe.dnnmark.config import FORK, SEARCH, UPSTREAM
 from benchmarking.probe.dnnmark.layer_names import (
     LayerNameError,
@@ -22,7 +23,15 @@ from benchmarking.probe.dnnmark.layer_names import (
     layer_of_file_name,
     layer_of_heading,
 )
-from benchmarking.probe.dnnmark.log import PASSES, BatchTimes, LogError, LogParser, Section
+from benchmarking.probe.dnnmark.log import (
+    MAXIMUM_BATCH_SIZE,
+    PASSES,
+    BatchTimes,
+    LogError,
+    LogParser,
+    Section,
+    is_batch_size,
+)
 from benchmarking.probe.dnnmark.tree import cudnn_number
 from benchmarking.probe.probe import classify_error
 from benchmarking.probe.results import (
@@ -136,7 +145,7 @@ def _environment_of_log(
         "machine": machine.slug,
         "stack": {**asdict(stack)},
         "log": {
-            "file": file_name,
+            "file": without_unstorable(file_name),
             "gpu_named_by": "log" if headers.get("gpu") else "whoever imported it",
             "headings": dict(headers),
         },
@@ -193,7 +202,7 @@ def _records_of(section: Section, layer: ConvolutionSpec) -> Iterator[ResultLine
     is_exact = section.headers.get("layer", "").startswith("{")
     layers = [layer] if is_exact else _known_layers(layer)
     round_text = section.headers.get("round", "1")
-    if not round_text.isdecimal() or not 1 <= int(round_text) <= 10_000:
+    if not re.fullmatch(r"\d{1,5}", round_text) or not 1 <= int(round_text) <= 10_000:
         raise ResultError(section.line_number, f"has round {round_text[:20]!r}")
     for batch in section.batches:
         samples_ms = _samples_of(batch)
@@ -257,7 +266,15 @@ def _batch_size_of(batch: BatchTimes, section: Section) -> int:
 def _listed_sizes(section: Section) -> list[int]:
     """The batch sizes that the program was told to time, ascending as it takes them."""
     text = section.headers.get("batch_sizes") or section.configured.get("n", "")
-    return [int(part) for part in text.split(",") if part.isdecimal()]
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    wrong = next((part for part in parts if not is_batch_size(part)), None)
+    if wrong is not None:
+        raise ResultError(
+            section.line_number,
+            f"lists batch size {shown(wrong)}; allowed are whole numbers from 1 to "
+            f"{MAXIMUM_BATCH_SIZE}",
+        )
+    return [int(part) for part in parts]
 
 
 def _first_without_time(section: Section) -> int | None:

@@ -94,7 +94,7 @@ def layer_of_file_name(file_name: str) -> ConvolutionSpec | None:
 def batch_size_of_file_name(file_name: str) -> int | None:
     """The batch size in a name such as ``..._bs64_...``, ``None`` where there is none."""
     match = _BATCH_SIZE_IN_FILE_NAME.search(file_name)
-    return int(match.group(1)) if match else None
+    return int(match.group(1)) or None if match else None
 
 
 def _square(kernel: int, padding: int, stride: int, dilation: int) -> dict[str, int]:

@@ -137,7 +137,8 @@ class LogParser:
         if len(line) > MAXIMUM_LINE_CHARACTERS:
             raise self._refuse(f"is longer than {MAXIMUM_LINE_CHARACTERS:,} characters")
         try:
-            text = line.decode().strip()
+            # Windows' editors put a mark before the first line, which would hide what it says.
+            text = line.decode("utf-8-sig" if self._number == 1 else "utf-8").strip()
         except UnicodeDecodeError:
             raise self._refuse("is not UTF-8 text") from None
         if "\0" in text:
@@ -250,8 +251,10 @@ class LogParser:
         operation = PASSES.get(name)
         if operation is None:
             raise self._refuse(f"times {name}; known are {', '.join(PASSES)}")
-        if int(index) != 0:
-            raise self._refuse(f"times layer {index} of a network; allowed are logs of one layer")
+        if index.strip("0"):
+            raise self._refuse(
+                f"times layer {index[:9]} of a network; allowed are logs of one layer"
+            )
         value = self._number_in(milliseconds)
         if not 0 < value <= MAXIMUM_SAMPLE_MS:
             raise self._refuse(
@@ -357,7 +360,8 @@ class LogParser:
         value = self._number_in(text)
         if value != int(value) or not 1 <= value <= MAXIMUM_BATCH_SIZE:
             raise self._refuse(
-                f"has batch size {text}; allowed are whole numbers from 1 to {MAXIMUM_BATCH_SIZE}"
+                f"has batch size {text[:40]}; allowed are whole numbers from 1 to "
+                f"{MAXIMUM_BATCH_SIZE}"
             )
         return int(value)
 
@@ -365,6 +369,11 @@ class LogParser:
         if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
             raise self._refuse(f"holds {text[:40]!r}, which is no number of 0 or more")
         return float(text)
+
+
+def is_batch_size(text: str) -> bool:
+    """Whether ``text`` is a batch size that a log may be of."""
+    return re.fullmatch(r"\d{1,7}", text) is not None and 1 <= int(text) <= MAXIMUM_BATCH_SIZE
 
 
 def _shortened(text: str) -> str:

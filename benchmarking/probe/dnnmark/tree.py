@@ -86,7 +86,7 @@ def linked_versions(tree: Tree) -> tuple[str, str]:
 
 def cudnn_number(version: str) -> str:
     """``8.2.1`` as cuDNN counts it, ``8201``; empty where ``version`` is none."""
-    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    match = re.match(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?!\d)", version)
     if match is None:
         return ""
     major, minor, patch = (int(part) for part in match.groups())

@@ -34,6 +34,9 @@ n=8 BWD time(ms): 6.000000
 """
 GLOG = """I0101 12:00:00.000000 123 timer.h:98] ConvFwd_0: 0.123ms
 """
+NO_SIZE = "Operation ConvFwd_0: GPU time 3.000000ms, CPU time 0.011000ms\n"
+# More digits than Python turns into a number.
+ENDLESS = "9" * 5_000
 OUT_OF_MEMORY = """Using MBS 512
 CUDA Error at /DNNMark/core/include/data_manager.h63
 out of memory
@@ -234,6 +237,17 @@ def test_cudnn_computes_in_tf32_unasked_where_it_can(tmp_path: Path) -> None:
             "line 1: the configuration has 'same' for its padding_height",
         ),
         (f"# round: 0\n{FORWARD}", {}, "line 1: has round '0'"),
+        (f"# round: {ENDLESS}\n{FORWARD}", {}, "line 1: has round '9999"),
+        (f"# batch_sizes: 0\n{NO_SIZE}", {}, "line 1: lists batch size '0'; allowed are whole"),
+        (f"# batch_sizes: 8,{ENDLESS}\n{NO_SIZE}", {}, "line 1: lists batch size '9999"),
+        (f"n=8,{ENDLESS}\n{NO_SIZE}", {}, "line 1: lists batch size '9999"),
+        (
+            OUT_OF_MEMORY.replace("Using MBS 512", "# batch_sizes: 0"),
+            {},
+            "line 1: lists batch size '0'; allowed are whole numbers from 1 to 1000000",
+        ),
+        (NO_SIZE.replace("_0:", f"_{ENDLESS}:"), {}, "line 1: times layer 999999999 of a network"),
+        (GLOG.replace("_0:", f"_{ENDLESS}:"), {}, "line 1: times layer 999999999 of a network"),
         (f"# environment: {{}}\n{FORWARD}", {}, "line 1: its environment is wrong: has type None"),
         (
             "GPU0: NVIDIA A100-SXM4-40GB, 40536 MiB, 1 MiB, P0\n" + FORWARD,
@@ -259,6 +273,32 @@ def test_r12_wrong_log_gets_one_line_and_nothing_is_stored(
 
     assert refusal(path, **options).startswith(f"{path}: {reason}")
     assert path.exists()
+
+
+def test_r12_numbers_that_cannot_be_in_names_and_headings_are_none(
+    machine: Machine, tmp_path: Path
+) -> None:
+    unsized = written(tmp_path, NO_SIZE, "a_bs0_.log")
+    assert refusal(unsized).startswith(f"{unsized}: line 1: nothing says which batch size is timed")
+
+    import_files(written(tmp_path, f"# cudnn: 8.{ENDLESS}.1\n{FORWARD}"))
+    assert MeasurementRun.objects.get().stack.cudnn_version == ""
+
+
+def test_log_of_an_editor_that_marks_its_files_is_read_from_its_first_line(
+    machine: Machine, tmp_path: Path
+) -> None:
+    import_files(written(tmp_path, FORWARD.partition("\n")[2].encode("utf-8-sig")))
+
+    assert stored() == {(LAYER.key, 8, "forward"): 1.1}
+
+
+def test_name_of_a_file_that_is_no_text_is_stored_without_what_no_column_holds(
+    machine: Machine, tmp_path: Path
+) -> None:
+    import_files(written(tmp_path, FORWARD, "a\udcff.log"))
+
+    assert MeasurementRun.objects.get().environment["log"]["file"] == "a.log"
 
 
 def test_wrong_options_get_one_line(machine: Machine, tmp_path: Path) -> None:
