@@ -22,6 +22,7 @@ from benchmarking.jobs.proposal import (
 from benchmarking.jobs.provenance import ProvenanceError, find_machine
 from benchmarking.jobs.selection import SelectionError, select_architectures
 from benchmarking.models import Architecture, Machine, Price, RemoteHost
+from benchmarking.probe.checked_fields import without_unstorable
 from benchmarking.specs import Engine, Precision
 from benchmarking.suggestions import quoted
 from predictions.option_readers import did_you_mean, number_above, one_of, whole_number
@@ -121,8 +122,8 @@ def _given_texts(
             continue
         if name not in JOB_OPTION_NAMES:
             hint = did_you_mean(name, JOB_OPTION_NAMES)
-            errors[name[:60]] = f"There is no option {quoted(name)}.{hint}"
-        elif any(len(text) > MAX_TEXT_LENGTH or "\0" in text for text in kept):
+            errors[without_unstorable(name)[:60]] = f"There is no option {quoted(name)}.{hint}"
+        elif any(len(text) > MAX_TEXT_LENGTH or without_unstorable(text) != text for text in kept):
             errors[name] = f"{name} is plain text of at most {MAX_TEXT_LENGTH} characters."
         elif kept:
             given[name] = list(dict.fromkeys(kept))
@@ -175,6 +176,9 @@ def _read_architectures(
 
 def _read_remote_host(machine: Machine, host_kind: HostKind, name: str) -> RemoteHost | None:
     if host_kind != HostKind.SSH:
+        if name:
+            # Whoever names a computer of their own does not want another one rented.
+            raise QueryError({"remote_host": "A remote host goes with host ssh alone."})
         return None
     try:
         return find_remote_host(machine, name)

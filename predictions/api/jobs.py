@@ -26,6 +26,7 @@ from rest_framework.views import APIView
 from benchmarking.jobs.proposal import HostKind, JobRequestError
 from benchmarking.jobs.quote import JobRefusedError
 from benchmarking.models import BenchmarkJob, JobEvent
+from benchmarking.probe.checked_fields import without_unstorable
 from predictions.api.filter_fields import WordsFilter, machine_filter
 from predictions.api.filters import StrictFilterSet
 from predictions.api.job_serializers import (
@@ -37,6 +38,7 @@ from predictions.api.job_serializers import (
     quote_document,
 )
 from predictions.api.pagination import Pages
+from predictions.api.parsers import BoundedJsonParser
 from predictions.api.problems import ProblemDetails
 from predictions.api.serializers import ProblemSerializer
 from predictions.job_actions import end_job, retry_once
@@ -85,6 +87,7 @@ class OperatorView(ProblemDetails):
 
     authentication_classes = (TokenAuthentication, SessionAuthentication)
     permission_classes = (IsAdminUser,)
+    parser_classes = (BoundedJsonParser,)
 
 
 @method_decorator(_KEPT_BY_NOBODY, name="dispatch")
@@ -238,7 +241,7 @@ def _texts(data: Any) -> dict[str, list[str]]:
         if all(_is_plain(each) for each in values):
             texts[str(name)] = [str(each) for each in values]
         else:
-            errors[str(name)[:60]] = "Send text, a number, or a list of those."
+            errors[without_unstorable(str(name))[:60]] = "Send text, a number, or a list of those."
     if errors:
         raise QueryError(errors)
     return texts

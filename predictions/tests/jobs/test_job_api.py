@@ -141,7 +141,13 @@ def test_u10_starting_needs_the_permission_and_a_token(onlooker, client):
         ({"max_us": 1}, "max_us", "There is no option 'max_us'."),
         ({"price": "free"}, "price", "Unknown price kind 'free'"),
         ({"machine": "a\u0000b"}, "machine", "plain text"),
+        ({"machine": "\ud800"}, "machine", "plain text"),
+        ({"architecture": ["resnet50", "\ud800"]}, "architecture", "plain text"),
+        ({"host": "ssh", "remote_host": "\udfff"}, "remote_host", "plain text"),
+        ({"wish\ud800": "x"}, "wish", "There is no option 'wish?'."),
+        ({"wish\ud800": {}}, "wish", "Send text, a number, or a list of those."),
         ({"host": "ssh"}, "remote_host", "the admin adds remote hosts"),
+        ({"remote_host": "mine"}, "remote_host", "A remote host goes with host ssh alone."),
     ],
 )
 def test_wrong_members_are_named_and_start_nothing(headers, client, change, parameter, sentence):
@@ -151,7 +157,7 @@ def test_wrong_members_are_named_and_start_nothing(headers, client, change, para
     assert BenchmarkJob.objects.count() == 0
 
 
-@pytest.mark.parametrize("body", ["[]", '"text"', "5", "{", ""])
+@pytest.mark.parametrize("body", ["[]", '"text"', "5", "{", "", "[" * 100_000, '{"a":' * 100_000])
 def test_a_body_that_is_no_object_is_refused(headers, client, body):
     response = client.post(
         JOBS,

@@ -111,6 +111,7 @@ def test_an_unknown_job_is_not_found(operator, client):
     for path in ("", "progress/"):
         response = client.get(f"/jobs/00000000-0000-4000-8000-000000000000/{path}")
         assert response.status_code == 404
+        assert "No such page" in response.content.decode()
 
 
 def test_visitors_are_sent_to_log_in_and_others_are_refused(job, catalogue):
