@@ -215,8 +215,11 @@ class TestAnyViewIsAUrl:
         assert f'<a href="/own/{network.token}/">' in content
 
     def test_its_image_size_may_be_named(self, network, query, client):
-        assert client.get(f"/?{query}&image_size=32").status_code == 200
-        assert client.get(f"/?{query}&image_size=33").status_code == 400
+        rows = client.get(f"/forecast.json?{query}&image_size=32").json()["rows"]
+        assert {row["image_size"] for row in rows} == {32}
+        refused = client.get(f"/?{query}&image_size=33")
+        assert refused.status_code == 400
+        assert "33" in refused.context["errors"]["image_size"]
 
 
 class TestNobodyElseSeesIt:

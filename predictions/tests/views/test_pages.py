@@ -178,7 +178,9 @@ class TestArchitectures:
 
     def test_a_size_that_was_not_traced_is_not_found(self, catalogue, client):
         for size in ("299", "0", "9" * 30):
-            assert client.get(f"/architectures/resnet50/{size}/").status_code == 404
+            missing = client.get(f"/architectures/resnet50/{size}/")
+            assert missing.status_code == 404
+            assert "No such page" in missing.content.decode()
 
 
 def test_the_method_is_explained_in_plain_words(client, db):
