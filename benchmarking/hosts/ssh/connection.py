@@ -51,6 +51,8 @@ class SshTarget:
         Where the folders of jobs are made; relative to the user's home.
     watches_spot
         Whether the machine may be taken away by the cloud, which its metadata service tells.
+    metadata_url
+        Where that service answers, as seen from the machine; replaced by tests.
     spot_poll_seconds
         How often that is looked at.
     """

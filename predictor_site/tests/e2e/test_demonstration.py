@@ -103,7 +103,8 @@ def test_job_from_plan_to_forecast(
         assert layers.count() + iterations.count() == int(match.group(1))
         assert layers.values("layer").distinct().count() == 18
         assert [timing.batch_size for timing in iterations] == [1]
-        assert all(timing.milliseconds > 0 for timing in (*layers, *iterations))
+        for timings in (layers, iterations):
+            assert all(timing.milliseconds > 0 for timing in timings)
         assert [
             event.new_state for event in JobEvent.objects.order_by("pk") if event.new_state
         ] == [*("queued", "launching", "booting", "running", "collecting", "cleaning", "succeeded")]
