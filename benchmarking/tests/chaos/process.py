@@ -50,6 +50,7 @@ def main() -> None:
     crash_points = CrashPoints(Path(folder))
     crash_points.install()
     _watch_steps(crash_points)
+    _warm_up()
     sys.argv = ["celery", "--quiet", "--app", "predictor_site", *arguments]
     celery.__main__.main()
 
@@ -64,9 +65,17 @@ def _hurry(metadata_url: str) -> None:
     cleaning.RELEASE_RETRY_SECONDS = 1.0
     reaper.GRACE = GRACE
     retry.RETRY_DELAY = timedelta(seconds=1)
-    host.SshTarget = functools.partial(
+    host.SshTarget = functools.partial(  # type: ignore[misc, assignment]
         host.SshTarget, metadata_url=metadata_url, spot_poll_seconds=POLL_SECONDS
     )
+
+
+def _warm_up() -> None:
+    """Read boto3's megabytes once, and not in each child that takes a killed one's place."""
+    from benchmarking.hosts.ec2.api import Ec2Api
+
+    for service in ("ec2", "ssm"):
+        Ec2Api("us-east-1")._client(service)
 
 
 def _watch_steps(crash_points: CrashPoints) -> None:

@@ -47,7 +47,7 @@ from benchmarking.tests.sshd import FakeMachine
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLES = ("worker-1", "worker-2", "beat")
-INSTANCES = 8
+INSTANCES = 16
 WAIT_SECONDS = 180.0
 MOST_RESTARTS = 30
 _LIMITS = {
