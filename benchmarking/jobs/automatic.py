@@ -7,8 +7,11 @@ that somebody confirms hold for it, and only the machines of the setting are lau
 from __future__ import annotations
 
 import logging
+from functools import reduce
+from operator import or_
 
 from django.conf import settings
+from django.db.models import Q
 from django.utils import timezone
 
 from benchmarking.jobs.demand import forget_old_requests
@@ -22,6 +25,7 @@ from benchmarking.jobs.proposal import (
     start_job,
 )
 from benchmarking.jobs.quote import JobRefusedError
+from benchmarking.jobs.retry import LONGEST_CHAIN
 from benchmarking.jobs.step import Ring
 from benchmarking.models import Architecture, BenchmarkJob, Machine, MeasurementRequest
 
@@ -37,8 +41,8 @@ def launch_automatic_job(ring: Ring | None = None) -> BenchmarkJob | None:
     if not (settings.AUTOMATIC_BENCHMARKS and settings.BENCHMARKS_ENABLED):
         return None
     forget_old_requests()
-    under_way = BenchmarkJob.objects.filter(idempotency_key__startswith=KEY_PREFIX)
-    if under_way.exclude(state__in=BenchmarkJob.FINAL_STATES).exists():
+    unfinished = BenchmarkJob.objects.exclude(state__in=BenchmarkJob.FINAL_STATES)
+    if unfinished.filter(_is_automatic()).exists():
         return None
     requests = MeasurementRequest.objects.filter(
         machine__slug__in=settings.AUTOMATIC_BENCHMARK_MACHINES,
@@ -56,6 +60,13 @@ def launch_automatic_job(ring: Ring | None = None) -> BenchmarkJob | None:
         if job is not None:
             return job
     return None
+
+
+def _is_automatic() -> Q:
+    """Automatic jobs, and those that go on with one by themselves."""
+    steps_back = ("retry_of__" * steps for steps in range(LONGEST_CHAIN))
+    conditions = [Q(**{f"{step}idempotency_key__startswith": KEY_PREFIX}) for step in steps_back]
+    return reduce(or_, conditions)
 
 
 def _launch(request: MeasurementRequest, ring: Ring | None) -> BenchmarkJob | None:

@@ -14,6 +14,7 @@ from pytest_django import Settings
 
 from benchmarking.jobs.automatic import launch_automatic_job
 from benchmarking.jobs.lifecycle import Reason, State
+from benchmarking.jobs.retry import LONGEST_CHAIN
 from benchmarking.models import (
     Architecture,
     BenchmarkJob,
@@ -113,6 +114,20 @@ def test_one_at_a_time(machine: Machine) -> None:
 
     assert launch_automatic_job() is not None
     assert BenchmarkJob.objects.count() == 2
+
+
+def test_what_goes_on_with_an_automatic_job_counts_as_one(machine: Machine) -> None:
+    for _ in range(2):
+        ask_for(machine, factories.create_architecture(uses=factories.TINY_USES[:1]))
+    last = launch_automatic_job()
+    assert last is not None
+    for _ in range(LONGEST_CHAIN - 1):
+        BenchmarkJob.objects.update(state=State.FAILED, reason=Reason.INSTANCE_LOST.value)
+        last = factories.create_job(machine=machine, retry_of=last)
+        assert launch_automatic_job() is None
+    BenchmarkJob.objects.update(state=State.FAILED, reason=Reason.INSTANCE_LOST.value)
+
+    assert launch_automatic_job() is not None
 
 
 def test_what_failed_is_not_tried_again_on_the_same_day(
