@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from benchmarking.models import Device, Machine, MeasurementRun
 from benchmarking.probe.results import EnvironmentLine
 from benchmarking.specs import StackSpec
-from benchmarking.suggestions import did_you_mean
+from benchmarking.suggestions import did_you_mean, quoted
 
 REFERENCE_PROVIDER = "reference"
 
@@ -25,7 +25,7 @@ def find_machine(slug: str) -> Machine:
         raise ProvenanceError("the results name no machine; say which with --machine")
     known = Machine.objects.values_list("slug", flat=True)
     hint = did_you_mean(slug, known) or "; /machines/ and the admin list the known ones"
-    raise ProvenanceError(f"unknown machine {slug!r}{hint}")
+    raise ProvenanceError(f"unknown machine {quoted(slug)}{hint}")
 
 
 def check_provenance(machine: Machine, environment: EnvironmentLine) -> None:
@@ -80,7 +80,7 @@ def check_gpu(machine: Machine, gpu_name: str | None) -> None:
     if not any(fnmatchcase(gpu_name.lower(), pattern.lower()) for pattern in patterns):
         raise ProvenanceError(
             f"{machine.slug} has a {device.name} (reported as {' or '.join(patterns)}); "
-            f"this device is a {gpu_name}"
+            f"this device is a {gpu_name[:200]}"
         )
 
 

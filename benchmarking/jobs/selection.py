@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarking.image_sizes import usual_image_size
 from benchmarking.models import Architecture
-from benchmarking.suggestions import did_you_mean
+from benchmarking.suggestions import did_you_mean, quoted
 
 
 class SelectionError(ValueError):
@@ -33,7 +33,8 @@ def select_architectures(
         sizes = by_slug.get(name)
         if sizes is None:
             slugs = known.order_by().values_list("slug", flat=True).distinct()
-            raise SelectionError(f"unknown architecture {name!r}{did_you_mean(name, slugs)}")
+            hint = did_you_mean(name, slugs) or "; /architectures/ lists the known ones"
+            raise SelectionError(f"unknown architecture {quoted(name)}{hint}")
         key_at_size = _at_size(sizes, image_size, name)
         if key_at_size is not None:
             chosen.append(key_at_size)

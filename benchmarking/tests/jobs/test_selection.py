@@ -58,6 +58,11 @@ def test_size_is_asked_of_every_network_that_has_it() -> None:
     ("names", "image_size", "message"),
     [
         (["resnet81"], None, "unknown architecture 'resnet81' (did you mean resnet18?)"),
+        (
+            ["?" * 2_000],
+            None,
+            f"unknown architecture '{'?' * 37}...'; /architectures/ lists the known ones",
+        ),
         (["resnet18"], 99, "resnet18 is not known at 99 px; known are 160, 224 px"),
         ([], 99, "no architecture is known at 99 px"),
     ],
