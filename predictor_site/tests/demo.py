@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -58,6 +59,8 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="script/demo-benchmark",
+        # What is wrong fits into one line; the script itself has the help.
+        usage=argparse.SUPPRESS,
         description="One benchmark job through a played cloud on this computer.",
     )
     parser.add_argument("--database-url", default="", help="an empty database, by default SQLite")
@@ -236,6 +239,8 @@ def _say(title: str) -> None:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
