@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 from predictor_site.environment import Environment
 
 _REGION = r"[a-z]{2}(-[a-z]+)+-\d"
+_ENDPOINT = r"https?://[A-Za-z0-9.\[\]:-]+/?"
 # Wider than this is no address of a worker any more.
 _WIDEST_PREFIX = {4: 16, 6: 48}
 
@@ -64,7 +66,7 @@ def worker_network(environment: Environment, name: str) -> str:
 def endpoint(environment: Environment, name: str) -> str:
     """Where AWS is played, ``""`` for AWS itself."""
     value = environment.text(name, "")
-    if value and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+/?", value):
+    if value and not (re.fullmatch(_ENDPOINT, value) and _has_port_in_range(value)):
         raise ImproperlyConfigured(f"{name} must look like http://127.0.0.1:5000; it is {value!r}")
     return value
 
@@ -75,6 +77,16 @@ def parameter_path(environment: Environment, name: str, default: str) -> str:
     if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value):
         raise ImproperlyConfigured(
             f"{name} must be the path of an SSM parameter, such as {default}; it is {value!r}"
+        )
+    return value
+
+
+def program_path(environment: Environment, name: str, default: str) -> str:
+    """A program on a machine: its path or its name, without arguments."""
+    value = environment.text(name, default)
+    if not re.fullmatch(r"/?[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)*", value):
+        raise ImproperlyConfigured(
+            f"{name} must be a program such as {default}, without arguments; it is {value!r}"
         )
     return value
 
@@ -96,6 +108,13 @@ def deployment_name(environment: Environment, name: str) -> str:
             f"it is {value!r}"
         )
     return value
+
+
+def _has_port_in_range(url: str) -> bool:
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def _assignments(

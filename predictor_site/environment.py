@@ -98,6 +98,10 @@ class Environment:
             raise ImproperlyConfigured(f"{name} must be an absolute path; it is {str(path)!r}")
         if path.exists() and not path.is_dir():
             raise ImproperlyConfigured(f"{name} must be a folder; {str(path)!r} is a file")
+        return self.made_folder(name, path)
+
+    def made_folder(self, name: str, path: Path) -> Path:
+        """The folder ``path``, of which ``name`` is the cause."""
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -105,6 +109,10 @@ class Environment:
                 f"{name}: cannot make the folder {str(path)!r}: {error.strerror}"
             ) from None
         return path
+
+    def kept_text(self, name: str, path: Path) -> str:
+        """What the installation keeps in ``path``, where ``name`` lies; empty where it does not."""
+        return _text_of(name, path) if path.exists() else ""
 
     def hosts(self, name: str, *, default: Sequence[str]) -> list[str]:
         """Host names, separated by commas."""
@@ -141,13 +149,7 @@ class Environment:
             raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: set one of them")
         if not file_name:
             return value or None
-        try:
-            content = Path(file_name).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise ImproperlyConfigured(
-                f"{name}_FILE: cannot read {file_name!r}: {reason}"
-            ) from None
+        content = _text_of(f"{name}_FILE", Path(file_name))
         if not content:
             raise ImproperlyConfigured(f"{name}_FILE: {file_name!r} is empty")
         return content
@@ -215,6 +217,14 @@ class Environment:
         if not re.fullmatch(r"/?[0-9]*", parts.path):
             raise ImproperlyConfigured(f"{name} must be {hint}; its database is not a number")
         return url
+
+
+def _text_of(name: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ImproperlyConfigured(f"{name}: cannot read {str(path)!r}: {reason}") from None
 
 
 def _check_sqlite_file(name: str, path: Path, hint: str) -> None:

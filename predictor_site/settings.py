@@ -24,9 +24,9 @@ DEBUG = environment.boolean("DEBUG", default=False)
 ALLOWED_HOSTS = environment.hosts("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = environment.origins("CSRF_TRUSTED_ORIGINS")
 
-_secret_key = environment.secret("SECRET_KEY")
-if _secret_key is None and (VAR_DIR / "secret_key").exists():
-    _secret_key = (VAR_DIR / "secret_key").read_text(encoding="utf-8").strip()
+_secret_key = environment.secret("SECRET_KEY") or environment.kept_text(
+    "EPOCHCAST_VAR_DIR", VAR_DIR / "secret_key"
+)
 # Commands sign nothing that outlives them, so they may run on a key of their own; wsgi.py refuses.
 SECRET_KEY_IS_TEMPORARY = not _secret_key
 SECRET_KEY = _secret_key or get_random_secret_key()
@@ -127,7 +127,7 @@ EC2_IMAGE_PARAMETER = cloud_environment.parameter_path(
     "/latest/ami-id",
 )
 EC2_USER = cloud_environment.user_name(environment, "EC2_USER", "ubuntu")
-EC2_PYTHON = environment.text("EC2_PYTHON", "/opt/pytorch/bin/python")
+EC2_PYTHON = cloud_environment.program_path(environment, "EC2_PYTHON", "/opt/pytorch/bin/python")
 EC2_SUBNETS = cloud_environment.subnet_ids(environment, "EC2_SUBNETS")
 EC2_WORKER_CIDR = cloud_environment.worker_network(environment, "EC2_WORKER_CIDR")
 EC2_SSH_PORT = environment.integer("EC2_SSH_PORT", default=22, minimum=1, maximum=65535)
@@ -172,7 +172,7 @@ if CELERY_BROKER_URL.startswith("filesystem://"):
         "polling_interval": 0.25,
     }
     for _folder in ("messages", "control"):
-        (VAR_DIR / "celery" / _folder).mkdir(parents=True, exist_ok=True)
+        environment.made_folder("EPOCHCAST_VAR_DIR", VAR_DIR / "celery" / _folder)
 elif CELERY_BROKER_URL.startswith(("redis://", "rediss://")):
     # Longer than any task's hard limit, so that Redis never hands a running task out again.
     CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600}

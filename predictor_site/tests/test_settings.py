@@ -6,7 +6,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -58,6 +58,35 @@ def test_a_command_refuses_a_wrong_setting_in_one_line(
 ) -> None:
     result = run_python(["manage.py", "check"], tmp_path, variables)
     assert (result.returncode, result.stdout, result.stderr) == (2, "", message)
+
+
+def _file_for_celery(folder: Path) -> None:
+    (folder / "celery").write_text("", encoding="utf-8")
+
+
+def _folder_for_the_key(folder: Path) -> None:
+    (folder / "secret_key").mkdir()
+
+
+def _bytes_for_the_key(folder: Path) -> None:
+    (folder / "secret_key").write_bytes(b"\xff\xfe")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_file_for_celery, "cannot make the folder '{}/celery/messages': Not a directory"),
+        (_folder_for_the_key, "cannot read '{}/secret_key': Is a directory"),
+        (_bytes_for_the_key, "cannot read '{}/secret_key': it is not text"),
+    ],
+)
+def test_a_command_says_in_one_line_what_is_wrong_with_the_folder_of_the_installation(
+    tmp_path: Path, spoil: Callable[[Path], None], message: str
+) -> None:
+    spoil(tmp_path)
+    result = run_python(["manage.py", "check"], tmp_path, {})
+    expected = f"Settings: EPOCHCAST_VAR_DIR: {message.format(tmp_path)}\n"
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", expected)
 
 
 @pytest.mark.parametrize(
