@@ -27,6 +27,7 @@ State = CloudInstance.State
 
 LAUNCHING_STATES = (JobState.LAUNCHING, JobState.WAITING_CAPACITY)
 _MESSAGE_LENGTH = CloudInstance._meta.get_field("message").max_length or 0
+_CODE_LENGTH = CloudInstance._meta.get_field("cloud_code").max_length or 0
 
 
 class IntentRefusedError(Exception):
@@ -117,9 +118,9 @@ def mark_asked(instance: CloudInstance) -> bool:
     return _change(instance, (State.INTENDED,), asked_at=timezone.now())
 
 
-def mark_refused(instance: CloudInstance, message: str) -> bool:
+def mark_refused(instance: CloudInstance, message: str, code: str) -> bool:
     """The cloud said no, so that there is no instance of this intent and nothing to pay."""
-    return _finish(instance, State.TERMINATED, (State.INTENDED,), message)
+    return _finish(instance, State.TERMINATED, (State.INTENDED,), message, code)
 
 
 def mark_never_made(instance: CloudInstance) -> bool:
@@ -132,7 +133,7 @@ def mark_never_made(instance: CloudInstance) -> bool:
         State.TERMINATED,
         (State.INTENDED,),
         "It was never launched.",
-        **_same("asked_at", instance.asked_at),
+        conditions=_same("asked_at", instance.asked_at),
     )
 
 
@@ -177,13 +178,14 @@ def mark_terminating(instance: CloudInstance) -> bool:
     )
 
 
-def mark_terminated(instance: CloudInstance, message: str = "") -> bool:
-    """A description said that it is over; its cost is settled."""
+def mark_terminated(instance: CloudInstance, message: str = "", code: str = "") -> bool:
+    """A description said that it is over, and by which code; its cost is settled."""
     return _finish(
         instance,
         State.TERMINATED,
         (State.PENDING, State.RUNNING, State.TERMINATING, State.LOST),
         message or "Terminated, as the cloud confirms.",
+        code,
     )
 
 
@@ -223,7 +225,9 @@ def _finish(
     to: State,
     expected: tuple[State, ...],
     message: str,
-    **conditions: Any,
+    code: str = "",
+    *,
+    conditions: Mapping[str, Any] | None = None,
 ) -> bool:
     with transaction.atomic():
         finished = _change(
@@ -231,6 +235,7 @@ def _finish(
             expected,
             conditions,
             state=to,
+            cloud_code=code[:_CODE_LENGTH],
             message=message[:_MESSAGE_LENGTH],
             terminated_at=timezone.now(),
         )

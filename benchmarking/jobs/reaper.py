@@ -80,7 +80,7 @@ def _reap_row(
         if view is None and not is_young(row):
             instances.mark_lost(row, "EC2 does not know it any more, and nobody has ended it.")
         elif view is not None and view.is_over:
-            instances.mark_terminated(row, view.reason)
+            instances.mark_terminated(row, view.reason, view.reason_code)
     row.refresh_from_db()
     if row.state != was and row.state in (State.TERMINATED, State.LOST):
         report.closed.append(f"{row.instance_id or row.zone}: {row.get_state_display().lower()}")

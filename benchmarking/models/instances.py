@@ -57,6 +57,9 @@ class CloudInstance(models.Model):
     expires_at = models.DateTimeField(help_text="The reaper ends it after this, whatever it does.")
     terminate_asked_at = models.DateTimeField(null=True, blank=True)
     terminated_at = models.DateTimeField(null=True, blank=True)
+    cloud_code = models.CharField(
+        max_length=100, blank=True, help_text="The cloud's own code of why it was refused or ended."
+    )
     message = models.CharField(max_length=500, blank=True, help_text="What the cloud last said.")
 
     LIVE_STATES = (State.INTENDED, State.PENDING, State.RUNNING, State.TERMINATING)

@@ -227,7 +227,7 @@ class Ec2Host:
                 return is_usable
         if error.error_class is ErrorClass.BUG:
             raise error.as_host_error()
-        instances.mark_refused(instance, str(error))
+        instances.mark_refused(instance, str(error), error.code)
         if error.error_class in (ErrorClass.CAPACITY, ErrorClass.QUOTA, ErrorClass.USED_UP):
             return False
         raise error.as_host_error()
@@ -278,7 +278,7 @@ class Ec2Host:
         reason = view.reason or view.reason_code or "nobody says why"
         message = f"{instance.instance_id} is {view.state}: {reason}"
         if view.is_over:
-            instances.mark_terminated(instance, reason)
+            instances.mark_terminated(instance, reason, view.reason_code)
         if view.is_interrupted:
             raise _InterruptedError(message)
         raise _NoMachineError(message)
@@ -286,8 +286,10 @@ class Ec2Host:
     def _gone(self) -> _NoMachineError:
         """What is said of the machine of a job that has none any more."""
         last = CloudInstance.objects.filter(job=self._job).order_by("-id").first()
-        message = last.message if last is not None else "There is no machine."
-        return _InterruptedError(message) if SPOT_REASON in message else _NoMachineError(message)
+        if last is None:
+            return _NoMachineError("There is no machine.")
+        kind = _InterruptedError if last.cloud_code == SPOT_REASON else _NoMachineError
+        return kind(last.message)
 
     def _ssh(self, instance: CloudInstance) -> Host:
         keys = read_job_secret(self._job)

@@ -242,5 +242,5 @@ def _minutes_between(start: datetime, end: datetime) -> int:
 
 
 def _class_of(instance: CloudInstance) -> ErrorClass:
-    """What AWS answered to a launch, by the code with which its message begins."""
-    return classify(instance.message.split(" ", 1)[0])
+    """What AWS answered to a launch."""
+    return classify(instance.cloud_code)

@@ -38,7 +38,7 @@ def end_instance(instance: CloudInstance, api: Ec2Api) -> bool:
         instances.mark_terminated(instance, "EC2 does not know it any more.")
         return True
     if view.is_over:
-        instances.mark_terminated(instance, view.reason)
+        instances.mark_terminated(instance, view.reason, view.reason_code)
         return True
     asked_at = instance.terminate_asked_at
     if asked_at is not None and timezone.now() - asked_at > TERMINATION_ALERT_AFTER:
@@ -67,7 +67,7 @@ def record_launch(instance: CloudInstance, view: InstanceView, api: Ec2Api) -> b
         api.terminate(view.id)
         return False
     if view.is_over:
-        instances.mark_terminated(instance, view.reason)
+        instances.mark_terminated(instance, view.reason, view.reason_code)
         return False
     return True
 
