@@ -243,7 +243,7 @@ class ChaosSite:
             except (InterfaceError, OperationalError):
                 connections["default"].close()
             assert time.monotonic() < end, f"not {what}: {self.report()}"
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     def wait_for_state(self, job: BenchmarkJob, *states: str) -> BenchmarkJob:
         """The job, once it is in one of the states."""
