@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from benchmarking.models import Device, Machine, MeasurementRun
+from benchmarking.probe.checked_fields import without_unstorable
 from benchmarking.probe.results import EnvironmentLine
 from benchmarking.specs import StackSpec
 from benchmarking.suggestions import did_you_mean, quoted
@@ -18,9 +19,11 @@ class ProvenanceError(ValueError):
 
 def find_machine(slug: str) -> Machine:
     """The machine called ``slug``; raises ``ProvenanceError`` that suggests one otherwise."""
-    machine = Machine.objects.select_related("device").filter(slug=slug).first()
-    if machine is not None:
-        return machine
+    # A terminal's stray bytes are no name, and no database can be asked for them.
+    if without_unstorable(slug) == slug:
+        machine = Machine.objects.select_related("device").filter(slug=slug).first()
+        if machine is not None:
+            return machine
     if not slug:
         raise ProvenanceError("the results name no machine; say which with --machine")
     known = Machine.objects.values_list("slug", flat=True)

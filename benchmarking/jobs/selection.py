@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from benchmarking.image_sizes import usual_image_size
 from benchmarking.models import Architecture
+from benchmarking.probe.checked_fields import without_unstorable
 from benchmarking.suggestions import did_you_mean, quoted
 
 
@@ -22,7 +23,9 @@ def select_architectures(
     prefetched. Raises ``SelectionError`` for a name or a size that is not known.
     """
     known = Architecture.objects.public().order_by("multiply_adds", "slug")
-    rows = Architecture.objects.filter(slug__in=names) if names else known
+    # A terminal's stray bytes are no name, and no database can be asked for them.
+    askable = [name for name in names if without_unstorable(name) == name]
+    rows = Architecture.objects.filter(slug__in=askable) if names else known
     by_slug: dict[str, dict[int, int]] = {}
     for key, slug, size in rows.values_list("pk", "slug", "image_size"):
         by_slug.setdefault(slug, {})[size] = key

@@ -89,12 +89,17 @@ def read_request(options: dict[str, Any]) -> JobRequest:
     """The request that the options make; raises ``CommandError`` that says what is allowed."""
     batch_sizes = _check_numbers(options)
     maximum_usd = _read_usd(options["max_usd"])
+    names = _split_names(options["architectures"])
+    if options["architectures"] and not names:
+        # An empty variable of a script must not measure everything.
+        raise CommandError(
+            "--architectures names CNNs, separated by commas; leave it out for all of them.",
+            returncode=2,
+        )
     host_kind = HostKind(options["host"])
     try:
         machine = find_machine(options["machine"])
-        architectures = select_architectures(
-            _split_names(options["architectures"]), options["image_size"]
-        )
+        architectures = select_architectures(names, options["image_size"])
         remote_host = (
             find_remote_host(machine, options["remote_host"] or "")
             if host_kind == HostKind.SSH

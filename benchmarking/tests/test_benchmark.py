@@ -300,6 +300,18 @@ def test_long_job_is_confirmed_at_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
     [
         (("--machine", "lokal"), "unknown machine 'lokal' (did you mean local?)"),
         (
+            ("--machine", "\udcff"),
+            "unknown machine '?'; /machines/ and the admin list the known ones",
+        ),
+        (
+            ("--machine", "local", "--architectures", "\udcff"),
+            "unknown architecture '?'; /architectures/ lists the known ones",
+        ),
+        (
+            ("--machine", "local", "--architectures", " ,"),
+            "--architectures names CNNs, separated by commas; leave it out for all of them.",
+        ),
+        (
             ("--machine", "local", "--architectures", "tinynett"),
             "unknown architecture 'tinynett' (did you mean tinynet?)",
         ),
