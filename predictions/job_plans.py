@@ -178,8 +178,6 @@ def _job_with_key(key: str, query: JobQuery) -> BenchmarkJob | None:
     job = BenchmarkJob.objects.defer("plan").filter(idempotency_key=key).first()
     if job is None:
         return None
-    request = query.request
-    asked = (request.machine.pk, request.host_kind, request.price_kind, request.engine)
-    if asked != (job.machine_id, job.host_kind, job.price_kind, job.engine):
+    if query.request.digest() != job.request_digest:
         raise ReusedKeyError("This idempotency key was used for another job; make a new one.")
     return job

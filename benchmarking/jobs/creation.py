@@ -43,6 +43,7 @@ def create_job(
     cpu_affinity: Sequence[int] | None = None,
     created_by: User | None = None,
     idempotency_key: str | None = None,
+    request_digest: str = "",
     retry_of: BenchmarkJob | None = None,
     due_at: datetime | None = None,
     ring: Ring | None = None,
@@ -57,6 +58,8 @@ def create_job(
         What is agreed to at most for a machine that is paid for; it cuts the time budget.
     idempotency_key
         Of a form that may be sent twice: the same key gives the same job.
+    request_digest
+        Of what was asked for with that key; kept, so that another question can be told from it.
     retry_of
         The job that this one goes on with.
     due_at
@@ -98,6 +101,7 @@ def create_job(
         deadline=now + LONGEST_QUEUE_TIME,
         created_by=created_by,
         idempotency_key=idempotency_key,
+        request_digest=request_digest,
         retry_of=retry_of,
         attempt=1 if retry_of is None else retry_of.attempt + 1,
         interruptions=0 if retry_of is None else retry_of.interruptions,

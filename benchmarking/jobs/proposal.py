@@ -6,6 +6,8 @@ confirmed proposal becomes a job.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -63,6 +65,23 @@ class JobRequest:
     engine: Engine = Engine.TORCH
     maximum_hours: float | None = None
     maximum_usd: Decimal | None = None
+
+    def digest(self) -> str:
+        """SHA-256 of all of it: equal exactly for equal requests."""
+        values = [
+            self.machine.slug,
+            [(one.slug, one.image_size) for one in self.architectures],
+            str(self.host_kind),
+            self.remote_host.name if self.remote_host else None,
+            str(self.price_kind),
+            self.batch_sizes,
+            self.precision,
+            self.rounds,
+            str(self.engine),
+            self.maximum_hours,
+            None if self.maximum_usd is None else str(self.maximum_usd.normalize()),
+        ]
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +210,7 @@ def start_job(
         maximum_hours=request.maximum_hours,
         maximum_usd=proposal.agreed_usd,
         idempotency_key=idempotency_key,
+        request_digest=request.digest(),
         cpu_affinity=measuring_core() if _is_measured_on_this_cpu(request) else None,
         created_by=created_by,
         ring=ring,

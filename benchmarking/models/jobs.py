@@ -88,6 +88,9 @@ class BenchmarkJob(models.Model):
     idempotency_key = models.CharField(
         max_length=64, null=True, blank=True, unique=True, help_text="Of the confirmed form."
     )
+    request_digest = models.CharField(
+        max_length=64, blank=True, help_text="SHA-256 of what was asked for with that key."
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL
     )

@@ -15,7 +15,7 @@ from predictor_site.environment import Environment
 Reader = Callable[[Environment, str], Any]
 
 parameter_path: Reader = partial(cloud.parameter_path, default="/aws/service/image")
-program_path: Reader = partial(cloud.program_path, default="/opt/bin/python")
+program_path: Reader = partial(cloud.program_path, default="/opt/pytorch/bin/python")
 user_name: Reader = partial(cloud.user_name, default="ubuntu")
 
 
@@ -51,7 +51,7 @@ def read(reader: Reader, text: str) -> Any:
         (cloud.endpoint, "", ""),
         (cloud.endpoint, "http://127.0.0.1:5000", "http://127.0.0.1:5000"),
         (parameter_path, "", "/aws/service/image"),
-        (program_path, "", "/opt/bin/python"),
+        (program_path, "", "/opt/pytorch/bin/python"),
         (program_path, "python3.11", "python3.11"),
         (user_name, "", "ubuntu"),
         (user_name, "ec2-user", "ec2-user"),
@@ -79,8 +79,8 @@ def test_values_are_read(reader: Reader, text: str, value: Any) -> None:
         (cloud.endpoint, "127.0.0.1:5000", "must look like http://127.0.0.1:5000"),
         (cloud.endpoint, "file:///etc/passwd", "must look like http://127.0.0.1:5000"),
         (cloud.endpoint, "http://127.0.0.1:99999", "must look like http://127.0.0.1:5000"),
-        (program_path, "python; rm -rf /", "must be a program such as /opt/bin/python"),
-        (program_path, "/opt/bin/", "without arguments"),
+        (program_path, "python; rm -rf /", "must be a program such as /opt/pytorch/bin/python"),
+        (program_path, "/opt/pytorch/bin/", "without arguments"),
         (parameter_path, "image", "the path of an SSM parameter"),
         (user_name, "root; rm -rf /", "must be a user such as ubuntu"),
         (user_name, "Ubuntu", "must be a user such as ubuntu"),

@@ -101,7 +101,22 @@ def test_u10_the_same_key_gives_the_same_job(headers, client):
     first, second = start(client, headers), start(client, headers)
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json()["id"] == second.json()["id"]
-    other = start(client, headers, {**WANTED, "machine": "aws-p4d.24xlarge", "max_usd": 9.9})
+    assert BenchmarkJob.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"machine": "aws-p4d.24xlarge", "max_usd": 9.9},
+        {"batch_sizes": "3"},
+        {"rounds": 2},
+        {"max_usd": 0.6},
+        {"price": "spot"},
+    ],
+)
+def test_u10_a_key_that_was_used_for_anything_else_is_refused(headers, client, change):
+    start(client, headers)
+    other = start(client, headers, {**WANTED, **change})
     assert other.status_code == 422
     assert problem(other) == {"": "This idempotency key was used for another job; make a new one."}
     assert BenchmarkJob.objects.count() == 1

@@ -245,7 +245,13 @@ class TestNobodyElseSeesIt:
     def test_its_public_address_does_not_exist(self, network, client):
         slug = network.architecture.slug
         assert client.get(f"/architectures/{slug}/32/").status_code == 404
-        assert client.get(f"/api/v1/architectures/?slug={slug}").json()["results"] == []
+        response = client.get(f"/api/v1/architectures/?slug={slug}")
+        assert response.status_code == 400
+        # As for a name that nobody ever had.
+        nobodys = client.get("/api/v1/architectures/?slug=own-0123456789abcdef")
+        assert response.json()["detail"].replace(slug, "") == nobodys.json()["detail"].replace(
+            "own-0123456789abcdef", ""
+        )
 
     def test_a_near_miss_is_not_told_how_near_it_was(self, network, client):
         almost = network.architecture.slug[:-1]
