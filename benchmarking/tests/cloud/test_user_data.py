@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import email
 import json
+import os
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,17 +41,31 @@ def commands(script: str) -> list[str]:
 def run(script: str, tools: Path) -> list[str]:
     """Run a script whose every program is a stub in ``tools``; what it switched off."""
     body = script.removeprefix("#cloud-boothook\n")
-    subprocess.run(["/bin/sh"], input=body, text=True, env={"PATH": str(tools)}, timeout=30)
+    shell = subprocess.Popen(
+        ["/bin/sh"],
+        stdin=subprocess.PIPE,
+        text=True,
+        env={"PATH": str(tools)},
+        start_new_session=True,
+    )
+    with (tools / "groups").open("a") as groups:
+        groups.write(f"{shell.pid}\n")
+    shell.communicate(body, timeout=30)
     log = tools / "log"
     return log.read_text().splitlines() if log.exists() else []
 
 
 @pytest.fixture
-def tools(tmp_path: Path) -> Path:
+def tools(tmp_path: Path) -> Iterator[Path]:
+    """A search path of stubs; what a script has left waiting beside the boot is ended."""
     for name in ("shutdown", "systemd-run"):
         stub(tmp_path, name, f'echo "{name} $*" >> {tmp_path}/log')
     stub(tmp_path, "systemctl", "exit 0")
-    return tmp_path
+    yield tmp_path
+    groups = tmp_path / "groups"
+    for group in groups.read_text().split() if groups.exists() else ():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(group), signal.SIGKILL)
 
 
 def stub(folder: Path, name: str, body: str) -> None:
