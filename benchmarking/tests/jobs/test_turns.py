@@ -126,8 +126,10 @@ def test_jobs_on_one_remote_host_take_turns_and_on_two_they_do_not(
             host_kind="ssh",
             remote_host=place,
             plan={"time_budget_seconds": 60.0, "work": []},
+            # Of two that are as old as each other, either may go first.
+            created_at=timezone.now() + timedelta(seconds=number),
         )
-        for place in (first_host, first_host, second_host)
+        for number, place in enumerate((first_host, first_host, second_host))
     ]
     hosts = [FakeHost() for _ in jobs]
     for job, place in zip(jobs, hosts):
