@@ -143,7 +143,10 @@ def test_probe_that_never_starts_is_given_up(
 
 
 def test_local_jobs_take_turns(machine: Machine, host: FakeHost, clock: Travel) -> None:
-    first, second = new_job(machine), factories.create_job(machine=machine)
+    first = new_job(machine)
+    # Of two that are as old as each other, either may go first.
+    later = first.created_at + timedelta(seconds=1)
+    second = factories.create_job(machine=machine, created_at=later)
     advance_until(first, host, clock, State.RUNNING)
 
     delay_seconds = advance_job(second.pk, host=host)
