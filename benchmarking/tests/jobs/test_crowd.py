@@ -28,7 +28,7 @@ WORKERS = 20
 INSTANCES = 40
 # Those far behind in the line look every two minutes then, and not all the time.
 POLL_SECONDS = 2.0
-LONGEST_SECONDS = 600.0
+LONGEST_SECONDS = 1800.0
 
 
 def create_jobs() -> list[uuid.UUID]:
