@@ -99,6 +99,18 @@ def get(port: int, path: str) -> tuple[int, str]:
             time.sleep(0.1)
 
 
+def said_until(process: subprocess.Popen[str], last_line: str | None) -> str:
+    """What ``process`` prints up to ``last_line``, or up to its end."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line)
+        assert "does not answer yet" not in line, "".join(lines)
+        if line.rstrip() == last_line:
+            break
+    return "".join(lines)
+
+
 def children_of(pid: int) -> list[int]:
     """Every process below ``pid``, as Linux lists them."""
     tasks = Path(f"/proc/{pid}/task")
@@ -203,10 +215,13 @@ def test_the_server_stops_all_that_it_started(installation: Path) -> None:
     port = free_port()
     with running_server(bare_environment(installation), port) as server:
         assert get(port, "/livez")[0] == 200
+        # Pages answer a moment before script/server has seen that they do.
+        output = said_until(server, "Ctrl-C stops it.")
         started = children_of(server.pid)
         assert len(started) >= 3
         server.send_signal(signal.SIGTERM)
-        output, _ = server.communicate(timeout=STOP_SECONDS)
+        server.wait(timeout=STOP_SECONDS)
+        output += said_until(server, None)
     assert server.returncode == 0
     assert f"Epochcast is ready: http://127.0.0.1:{port}/" in output
     assert "manage.py createsuperuser" in output
