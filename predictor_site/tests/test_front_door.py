@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+from importlib.util import find_spec
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from django.apps import apps
+from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.db import OperationalError
 from django.test import Client
@@ -67,18 +71,26 @@ def test_api_documentation_loads_from_this_site_alone(client: Client) -> None:
 
 class TestStaticFiles:
     @pytest.mark.parametrize(
-        "path", ["plotly/plotly.min.js", "django_htmx/htmx-2.min.js", "admin/css/base.css"]
+        "path", ["vendor/plotly-basic.min.js", "django_htmx/htmx-2.min.js", "admin/css/base.css"]
     )
-    def test_scripts_come_from_installed_packages(self, path: str) -> None:
+    def test_scripts_come_with_the_installation(self, path: str) -> None:
         found = finders.find(path)
         assert found is not None
-        assert found.endswith(path.split("/")[-1])
+        assert found.endswith(path)
 
-    def test_nothing_else_of_plotly_is_served(self) -> None:
-        assert finders.find("plotly/templates/plotly.json") is None
-        assert finders.find("plotly/plotly.min.js", find_all=True) == [
-            finders.find("plotly/plotly.min.js")
+    def test_plotly_js_has_the_version_whose_schema_checks_the_figures(self) -> None:
+        package = find_spec("plotly")
+        assert package is not None and package.origin is not None
+        of_schema = Path(package.origin).parent / "package_data" / "plotly.min.js"
+        served = settings.BASE_DIR / "static" / "vendor" / "plotly-basic.min.js"
+        versions = [
+            re.findall(
+                r"plotly\.js .*v(\d+\.\d+\.\d+)$", path.read_text("utf-8")[:200], re.MULTILINE
+            )
+            for path in (served, of_schema)
         ]
+        assert len(versions[0]) == 1
+        assert versions[0] == versions[1]
 
 
 class TestCelery:

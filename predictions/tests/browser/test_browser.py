@@ -56,8 +56,8 @@ def test_u11_the_table_is_there_before_any_script_and_only_the_chart_in_front_is
     page.get_by_role("tab", name="Cost", exact=True).click()
     expect(page.locator(".plot:has(.main-svg)")).to_have_count(2)
     source = page.request.get(window.base + COMPARISON).text()
-    assert source.index("All 10 batch sizes of resnet50") < source.index("plotly.min.js")
-    assert re.search(r'<script src="[^"]*plotly.min.js" defer>', source)
+    assert source.index("All 10 batch sizes of resnet50") < source.index("plotly-basic.min.js")
+    assert re.search(r'<script src="[^"]*plotly-basic.min.js" defer>', source)
 
 
 def test_u1_any_view_is_a_url(visit):

@@ -87,12 +87,12 @@ class TestMachines:
             "On demand in us-east-1: $1.00 (2025-01), then $0.526 (2026-01-01), 47 % less." in text
         )
         assert "<td>0.526</td>" in text and "<td>1</td>" in text
-        assert 'id="figures"' in text and "plotly.min.js" in text
+        assert 'id="figures"' in text and "plotly-basic.min.js" in text
 
     def test_one_dated_price_is_said_and_not_drawn(self, catalogue, client):
         text = text_of(client.get("/machines/aws-g4dn.xlarge/"))
         assert "$0.526 an hour on demand in us-east-1, as of 2026-01-01: the only day" in text
-        assert "plotly.min.js" not in text and 'id="figures"' not in text
+        assert "plotly-basic.min.js" not in text and 'id="figures"' not in text
 
     def test_a_machine_of_several_gpus_says_that_one_is_used(self, catalogue, client):
         text = text_of(client.get("/machines/aws-p4d.24xlarge/"))
