@@ -8,6 +8,7 @@ Run it on an installation (``script/setup``)::
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import statistics
 import subprocess
@@ -33,6 +34,7 @@ from benchmarking.models import Machine  # noqa: E402
 from predictions.forecast import load_choices, make_forecast  # noqa: E402
 from predictions.models import ForecastCurve  # noqa: E402
 from predictions.query import parse_query  # noqa: E402
+from predictor_site.warm_up import warm_up  # noqa: E402
 
 BATCH_SIZES = "1-64"
 IN_PROCESS_LIMIT_MS = 50.0
@@ -158,6 +160,8 @@ def main() -> None:
     parser.add_argument("--architecture", default="resnet50")
     parser.add_argument("--machine", default="reference-cpu")
     options = parser.parse_args()
+    logging.disable(logging.INFO)
+    warm_up()
     measure_in_process(options.architecture, options.machine)
     measure_page()
     measure_shell(options.architecture, options.machine)

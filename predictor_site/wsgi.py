@@ -6,6 +6,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.wsgi import get_wsgi_application
 
+from predictor_site.warm_up import warm_up
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "predictor_site.settings")
 
 if settings.SECRET_KEY_IS_TEMPORARY:
@@ -16,3 +18,4 @@ if settings.SECRET_KEY_IS_TEMPORARY:
     )
 
 application = get_wsgi_application()
+warm_up()
