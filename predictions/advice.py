@@ -250,11 +250,12 @@ def _pick(
 ) -> Pick | None:
     if not candidates:
         return None
-    winner = min(candidates, key=lambda candidate: _rank(candidate, measure))
+    ranked = sorted(candidates, key=lambda candidate: _rank(candidate, measure))
+    winner = ranked[0]
     _, _, winner_high = measure(winner)
-    within = [rival for rival in candidates if measure(rival)[0] <= winner_high]
+    within = [rival for rival in ranked if measure(rival)[0] <= winner_high]
     best_elsewhere: dict[str, Candidate] = {}
-    for rival in sorted(within, key=lambda candidate: _rank(candidate, measure)):
+    for rival in within:
         if rival.place != winner.place:
             best_elsewhere.setdefault(rival.place, rival)
     return Pick(

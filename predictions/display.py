@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 
 # Steps that a duration may be rounded to, in seconds.
 _DURATION_STEPS = (
@@ -113,7 +114,12 @@ def _largest_step(steps: tuple[float, ...], target: float) -> float:
 
 
 def _duration_in_words(seconds: float, step: float) -> str:
-    rounded = round(seconds / step) * step
+    return _rounded_duration_in_words(round(seconds / step) * step, step)
+
+
+@lru_cache(maxsize=4096)
+def _rounded_duration_in_words(rounded: float, step: float) -> str:
+    """Once rounded, the durations of a large page are few."""
     if rounded < 1:
         return f"{_trimmed(rounded * 1000, step * 1000)} ms"
     if rounded < 60:

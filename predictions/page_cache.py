@@ -30,6 +30,9 @@ MOST_KEPT_BYTES = 32 * 2**20
 
 _KNOWN_VARIATIONS = frozenset({"accept-encoding", "cookie", "hx-request"})
 
+# The next level takes half as long again to save another 1.5 % of a large page.
+GZIP_LEVEL = 5
+
 View = Callable[..., HttpResponse]
 
 
@@ -48,7 +51,7 @@ class KeptAnswer:
         headers = dict(response.headers)
         etag = headers.pop("ETag")
         # Nothing in it is secret, so its length needs no hiding: each time has the same bytes.
-        return cls(gzip.compress(response.content, 6, mtime=0), headers, etag)
+        return cls(gzip.compress(response.content, GZIP_LEVEL, mtime=0), headers, etag)
 
     def respond(self, request: HttpRequest) -> HttpResponse:
         """The answer in the encoding that the client takes, or 304 where it has it already."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from benchmarking.models import Architecture
@@ -50,7 +50,7 @@ class ForecastRow:
 
     def to_json(self) -> dict[str, Any]:
         """The row as a mapping in the order of :data:`ROW_KEYS`."""
-        return asdict(self)
+        return {key: getattr(self, key) for key in ROW_KEYS}
 
 
 ROW_KEYS = tuple(one.name for one in fields(ForecastRow))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from benchmarking.models import Architecture, Machine
 from benchmarking.specs import Precision
@@ -130,7 +130,7 @@ def _scaled_rows(
     points = curve.points
     index_of = {size: index for index, size in enumerate(points["batch_sizes"])}
     usd_per_second = training.usd_per_second(frame.usd_per_hour or 0.0)
-    static = asdict(frame) | {
+    static = frame.to_json() | {
         "stack": curve.stack or None,
         "model_version": curve.model_version or None,
     }
@@ -178,9 +178,10 @@ def _size_before_jump(
     size: int, times_ms: Sequence[float], index_of: Mapping[int, int], jumps: Mapping[int, int]
 ) -> int | None:
     """The smaller batch size from whose jump ``size`` has not recovered yet, if there is one."""
-    start = max((jump for jump in jumps if jump <= size), default=None)
-    if start is None:
+    passed = [jump for jump in jumps if jump <= size]
+    if not passed:
         return None
+    start = max(passed)
     before = jumps[start]
     time_ms, before_ms = times_ms[index_of[size]], times_ms[index_of[before]]
     return before if is_slower_per_example(size, time_ms, before, before_ms) else None
