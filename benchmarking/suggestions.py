@@ -33,6 +33,12 @@ def did_you_mean(text: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
+def did_you_mean_sentence(text: str, known: Iterable[str]) -> str:
+    """``" Did you mean a or b?"``, which follows a sentence, or nothing."""
+    close = closest_names(text, known, most=3)
+    return f" Did you mean {' or '.join(close)}?" if close else ""
+
+
 def quoted(text: str) -> str:
     """What somebody typed as a message shows it: cut where it is long, and printable."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."

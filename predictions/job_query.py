@@ -24,8 +24,8 @@ from benchmarking.jobs.selection import SelectionError, select_architectures
 from benchmarking.models import Architecture, Machine, Price, RemoteHost
 from benchmarking.probe.checked_fields import without_unstorable
 from benchmarking.specs import Engine, Precision
-from benchmarking.suggestions import quoted
-from predictions.option_readers import did_you_mean, number_above, one_of, whole_number
+from benchmarking.suggestions import did_you_mean_sentence, quoted
+from predictions.option_readers import number_above, one_of, whole_number
 from predictions.query import (
     DEFAULT_PRECISION,
     MAX_ARCHITECTURES,
@@ -121,7 +121,7 @@ def _given_texts(
         if name in _IGNORED_NAMES:
             continue
         if name not in JOB_OPTION_NAMES:
-            hint = did_you_mean(name, JOB_OPTION_NAMES)
+            hint = did_you_mean_sentence(name, JOB_OPTION_NAMES)
             errors[without_unstorable(name)[:60]] = f"There is no option {quoted(name)}.{hint}"
         elif any(len(text) > MAX_TEXT_LENGTH or without_unstorable(text) != text for text in kept):
             errors[name] = f"{name} is plain text of at most {MAX_TEXT_LENGTH} characters."

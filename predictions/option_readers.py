@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from benchmarking.suggestions import closest_names, quoted
+from benchmarking.suggestions import did_you_mean_sentence, quoted
 
 DEFAULT_REGION = "us-east-1"
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:[, _'][0-9]{3}){1,4}", re.ASCII)
 _DECIMAL_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
-
-
-def did_you_mean(text: str, known: Iterable[str]) -> str:
-    """``" Did you mean a or b?"`` for the known names closest to ``text``, or nothing."""
-    close = closest_names(text, known, most=3)
-    return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def whole_number(name: str, maximum: int) -> Callable[[str], int]:
@@ -72,7 +66,7 @@ def one_of(name: str, allowed: Sequence[str]) -> Callable[[str], str]:
         if text not in allowed:
             raise ValueError(
                 f"Unknown {name} {quoted(text)}: it is one of {', '.join(allowed)}."
-                f"{did_you_mean(text, allowed)}"
+                f"{did_you_mean_sentence(text, allowed)}"
             )
         return text
 

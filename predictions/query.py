@@ -15,10 +15,9 @@ from urllib.parse import urlencode
 from benchmarking.batch_sizes import format_batch_sizes, parse_batch_sizes
 from benchmarking.image_sizes import usual_image_size
 from benchmarking.specs import Optimizer, Precision
-from benchmarking.suggestions import quoted
+from benchmarking.suggestions import did_you_mean_sentence, quoted
 from predictions.option_readers import (
     DEFAULT_REGION,
-    did_you_mean,
     number_above,
     number_from,
     one_of,
@@ -271,7 +270,7 @@ def _unknown_name_sentence(unknown: list[str], name: str, word: str, known: set[
         return f"No {word} is loaded yet: run script/setup first."
     listed = ", ".join(quoted(slug) for slug in unknown[:3])
     more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-    hint = did_you_mean(unknown[0], known)
+    hint = did_you_mean_sentence(unknown[0], known)
     if not hint:
         few = sorted(known)
         shown = ", ".join(few[:6])
@@ -299,7 +298,7 @@ def _check_region(values: Mapping[str, Any], choices: Choices, errors: dict[str,
     region = values["region"]
     if region == DEFAULT_REGION or "region" in errors or region in choices.regions:
         return
-    hint = did_you_mean(region, choices.regions)
+    hint = did_you_mean_sentence(region, choices.regions)
     if not hint:
         known = ", ".join(sorted({*choices.regions, DEFAULT_REGION})[:8])
         hint = f" Known: {known}."

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError, ProgrammingError
 
+from benchmarking.suggestions import did_you_mean_sentence
 from predictions.query import (
     OPTIMIZERS,
     PRECISIONS,
@@ -15,7 +16,6 @@ from predictions.query import (
     Choices,
     ForecastQuery,
     QueryError,
-    did_you_mean,
     parse_query,
 )
 
@@ -74,7 +74,7 @@ class Command(BaseCommand):
         if output not in FORMATS:
             raise CommandError(
                 f"Unknown format '{output}': it is one of {', '.join(FORMATS)}."
-                f"{did_you_mean(output, FORMATS)}",
+                f"{did_you_mean_sentence(output, FORMATS)}",
                 returncode=2,
             )
         # Imported late: --help and a wrong option need no models.
