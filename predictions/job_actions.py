@@ -1,4 +1,4 @@
-"""What operators do to a job that is there, on its page and through the API, perhaps twice."""
+"""What operators do to a job that is there, on its page or through the API, and who of them may."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from benchmarking.jobs.quote import JobRefusedError
 from benchmarking.jobs.retry import retry_job
 from benchmarking.models import BenchmarkJob
 from benchmarking.tasks import ring_for_job
+
+MAY_START = "benchmarking.add_benchmarkjob"
+MAY_CANCEL = "benchmarking.change_benchmarkjob"
 
 
 def end_job(job: BenchmarkJob, *, message: str) -> None:

@@ -41,14 +41,13 @@ from predictions.api.pagination import Pages
 from predictions.api.parsers import BoundedJsonParser
 from predictions.api.problems import ProblemDetails
 from predictions.api.serializers import ProblemSerializer
-from predictions.job_actions import end_job, retry_once
+from predictions.job_actions import MAY_CANCEL, MAY_START, end_job, retry_once
 from predictions.job_pages import jobs_to_list
 from predictions.job_plans import MAX_KEY_LENGTH, ReusedKeyError, make_plan_page, start_once
 from predictions.job_query import JobQuery, parse_job_query
 from predictions.problems import CONTENT_TYPE
 from predictions.query import QueryError
-from predictions.views.forecast import raw_parameters
-from predictions.views.operators import MAY_CANCEL, MAY_START
+from predictions.raw_parameters import raw_parameters
 
 _KEPT_BY_NOBODY = (cache_control(private=True, no_cache=True), conditional_page)
 # The schema's hook adds those that any request may meet.

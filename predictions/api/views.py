@@ -40,7 +40,7 @@ from predictions.query import (
     PRICE_KINDS,
     parse_query,
 )
-from predictions.views.forecast import raw_parameters
+from predictions.raw_parameters import raw_parameters
 from regression.models import Evaluation
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 from django_htmx.http import replace_url
@@ -17,6 +17,7 @@ from predictions.form import example_parameters, make_form
 from predictions.page_cache import kept_for_visitors
 from predictions.problems import problem_response
 from predictions.query import OPTION_NAMES, Choices, ForecastQuery, QueryError, parse_query
+from predictions.raw_parameters import raw_parameters
 from predictions.table_view import TableView, parse_view
 
 
@@ -112,11 +113,6 @@ def _parse(
     if query is None or view is None:
         raise QueryError(errors)
     return query, view
-
-
-def raw_parameters(parameters: QueryDict) -> dict[str, list[str]]:
-    """Every given text by its name."""
-    return {name: parameters.getlist(name) for name in parameters}
 
 
 def _refused_page(

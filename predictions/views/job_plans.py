@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods
 
 from benchmarking.jobs.proposal import JobRequestError
 from benchmarking.jobs.quote import JobRefusedError
+from predictions.job_actions import MAY_START
 from predictions.job_plans import (
     MAX_KEY_LENGTH,
     ReusedKeyError,
@@ -18,8 +19,8 @@ from predictions.job_plans import (
 )
 from predictions.job_query import JobQuery, parse_job_query
 from predictions.query import QueryError
-from predictions.views.forecast import raw_parameters
-from predictions.views.operators import MAY_START, for_operators, operator_of, require
+from predictions.raw_parameters import raw_parameters
+from predictions.views.operators import for_operators, operator_of, require
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -15,7 +15,7 @@ from benchmarking.jobs.budget import spending
 from benchmarking.jobs.lifecycle import State
 from benchmarking.jobs.quote import JobRefusedError
 from benchmarking.models import BenchmarkJob
-from predictions.job_actions import end_job, retry_once
+from predictions.job_actions import MAY_CANCEL, MAY_START, end_job, retry_once
 from predictions.job_pages import (
     JOBS_ON_A_PAGE,
     POLL_SECONDS,
@@ -29,7 +29,7 @@ from predictions.job_pages import (
     runs_of,
 )
 from predictions.job_spending import make_spending_report, stop_sentence
-from predictions.views.operators import MAY_CANCEL, MAY_START, for_operators, operator_of, require
+from predictions.views.operators import for_operators, operator_of, require
 
 
 @require_safe

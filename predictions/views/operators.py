@@ -12,9 +12,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django_htmx.http import HttpResponseClientRefresh
 
-MAY_START = "benchmarking.add_benchmarkjob"
-MAY_CANCEL = "benchmarking.change_benchmarkjob"
-
 View = Callable[..., HttpResponse]
 
 
