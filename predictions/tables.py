@@ -77,6 +77,16 @@ class Table:
     rows_query: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all lines of a table have in common; ``reference`` is the row they are compared with."""
+
+    answers: Sequence[Answer]
+    layers: Mapping[int, LayerCounts]
+    view: TableView
+    reference: ForecastRow | None
+
+
 def make_table(
     forecast: Forecast,
     texts: Sequence[Sequence[RowTexts]],
@@ -98,6 +108,7 @@ def make_table(
     is_known = any(option.chosen for option in references)
     slug, _, place = view.reference.partition("@")
     reference = best.get((slug, place)) if is_known else None
+    shared = _Shared(answers, layers, view, reference)
     shown = [
         (series, texts_of_one)
         for series, texts_of_one in zip(forecast.series, texts)
@@ -110,12 +121,8 @@ def make_table(
         # What has no answer stays below, whichever way round.
         shown.sort(key=lambda pair: best[pair[0].key] is None)
     lines = tuple(
-        _best_row(
-            series, texts_of_one, _titles_won(series, answers), layers, view, best[series.key],
-            reference,
-        )
-        for series, texts_of_one in shown
-    )  # fmt: skip
+        _best_row(series, texts_of_one, best[series.key], shared) for series, texts_of_one in shown
+    )
     query_pairs, view_pairs = forecast.query.parameters(), view.parameters()
     return Table(
         view=view,
@@ -209,12 +216,10 @@ def _titles_won(series: Series, answers: Sequence[Answer]) -> tuple[str, ...]:
 def _best_row(
     series: Series,
     texts: Sequence[RowTexts],
-    titles: tuple[str, ...],
-    layers: Mapping[int, LayerCounts],
-    view: TableView,
     best: ForecastRow | None,
-    reference: ForecastRow | None,
+    shared: _Shared,
 ) -> BestRow:
+    view, reference = shared.view, shared.reference
     answered = series.answered
     texts_by_size = {row.batch_size: words for row, words in zip(answered, texts)}
     machine, device = series.place.machine, series.place.device
@@ -223,13 +228,13 @@ def _best_row(
     extras = extras_note(series.training)
     notes = _common_notes(series.rows)
     remarks = [note for note in notes if note != extras]
-    measuring = measuring_sentence(series, layers)
+    measuring = measuring_sentence(series, shared.layers)
     return BestRow(
         series=series,
         architecture=architecture,
         place=series.label,
         place_detail=device.name if machine else "device alone",
-        titles=titles,
+        titles=_titles_won(series, shared.answers),
         row=best,
         note="" if best else (series.rows[0].note or "No answer."),
         cells=(
