@@ -26,7 +26,7 @@ from predictions.data_version import data_version
 from predictions.uploads.tokens import OWN_PREFIX
 
 MOST_KEPT_BYTES = 32 * 2**20
-"""Compressed answers that one thread keeps; those that nobody asked for longest go first."""
+"""Compressed answers of one thread, with their addresses; the longest unasked for goes first."""
 
 _KNOWN_VARIATIONS = frozenset({"accept-encoding", "cookie", "hx-request"})
 
@@ -91,10 +91,14 @@ class KeptAnswers(threading.local):
     def put(self, key: tuple[str, ...], answer: KeptAnswer) -> None:
         """Keep an answer of the version that was last asked for."""
         self._answers[key] = answer
-        self._bytes += len(answer.compressed)
+        self._bytes += _bytes_of(key, answer)
         while self._bytes > MOST_KEPT_BYTES:
-            _, oldest = self._answers.popitem(last=False)
-            self._bytes -= len(oldest.compressed)
+            self._bytes -= _bytes_of(*self._answers.popitem(last=False))
+
+
+def _bytes_of(key: tuple[str, ...], answer: KeptAnswer) -> int:
+    # An address may be longer than the answer that it names.
+    return len(answer.compressed) + sum(len(part.encode(errors="replace")) for part in key)
 
 
 _kept = KeptAnswers()

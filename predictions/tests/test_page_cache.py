@@ -403,8 +403,25 @@ class TestBounds:
         kept = KeptAnswers()
         kept.get(1, ("a",))
         kept.put(("a",), self.answer(101))
-        kept.put(("b",), self.answer(100))
+        kept.put(("b",), self.answer(99))
         assert [kept.get(1, (name,)) is None for name in "ab"] == [True, False]
+
+    @pytest.mark.parametrize("letter", ["x", "ä", "€", "\U0001f600"])
+    def test_long_addresses_count_as_the_bytes_that_they_are(self, monkeypatch, letter):
+        monkeypatch.setattr(page_cache, "MOST_KEPT_BYTES", 10_000)
+        kept = KeptAnswers()
+        keys = [("https", f"{number}", 1000 * letter) for number in range(20)]
+        kept.get(1, keys[0])
+        for key in keys:
+            kept.put(key, self.answer(1))
+        fitting = 10_000 // (5 + 1 + 1000 * len(letter.encode()) + 1)
+        still_kept = [key for key in keys if kept.get(1, key) is not None]
+        assert still_kept == keys[-fitting:]
+        # What went was counted off again: as many fit after hundreds more.
+        for number in range(300):
+            kept.put(("https", f"{number:03}", 997 * letter), self.answer(1))
+        newest = ("https", "299", 997 * letter)
+        assert kept.get(1, newest) == self.answer(1)
 
     def test_another_version_forgets_all(self):
         kept = KeptAnswers()
