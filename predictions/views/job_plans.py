@@ -22,6 +22,11 @@ from predictions.query import QueryError
 from predictions.raw_parameters import raw_parameters
 from predictions.views.operators import for_operators, operator_of, require
 
+_KEY_SENTENCE = (
+    f"Starting a job takes an idempotency_key with 1 to {MAX_KEY_LENGTH} characters, which never "
+    "starts a second one; the button that starts a plan sends one along."
+)
+
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
@@ -50,7 +55,7 @@ def _confirm(request: HttpRequest) -> HttpResponse:
     try:
         query = parse_job_query(parameters)
         if not 0 < len(key) <= MAX_KEY_LENGTH:
-            return _page(request, parameters, {}, query, status=400)
+            return _page(request, parameters, {"idempotency_key": _KEY_SENTENCE}, query, status=400)
         job, _ = start_once(query, user=operator_of(request), idempotency_key=key)
     except QueryError as error:
         return _page(request, parameters, error.errors, status=400)

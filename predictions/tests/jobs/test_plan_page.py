@@ -339,14 +339,19 @@ def test_work_that_is_under_way_makes_no_second_job(operator, client):
     assert BenchmarkJob.objects.count() == 1
 
 
-@pytest.mark.parametrize("key", ["", "x" * 201])
+@pytest.mark.parametrize("key", [{}, {"idempotency_key": ""}, {"idempotency_key": "x" * 201}])
 def test_without_a_usable_key_the_plan_is_shown_again(operator, client, key):
     response = client.post(
         "/jobs/new/",
-        {"machine": "aws-g4dn.xlarge", "architecture": "resnet50", "idempotency_key": key},
+        {"machine": "aws-g4dn.xlarge", "architecture": "resnet50", **key},
     )
     assert response.status_code == 400
+    assert (
+        "Nothing was started. Starting a job takes an idempotency_key with 1 to 200 characters"
+        in text_of(response)
+    )
     assert "timings are missing" in text_of(response)
+    assert 0 < len(fields_of(response)["idempotency_key"]) <= 200
     assert BenchmarkJob.objects.count() == 0
 
 
