@@ -134,6 +134,11 @@ class TestPaper:
             expect(page.locator(hidden).first).to_be_hidden()
         expect(page.get_by_role("button", name="Forecast")).to_be_hidden()
         expect(page.locator("#plain-link")).to_be_visible()
+        printed = page.locator("#plain-link").evaluate(
+            "each => getComputedStyle(each, '::after').content"
+        )
+        address = f"{window.base}/?architecture=resnet50&machine=aws-g4dn.xlarge"
+        assert printed == f'": {address}"'
         for shown in (".sentence", ".card", ".chart", "table.best", ".assume"):
             expect(page.locator(shown).first).to_be_visible()
 
