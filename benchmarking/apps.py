@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, ClassVar
 
 from django.apps import AppConfig
@@ -34,3 +35,7 @@ class BenchmarkingConfig(AppConfig):
         },
         **PRICE_SCHEDULE,
     }
+
+    def ready(self) -> None:
+        """Register the checks, which need models."""
+        import_module("benchmarking.checks")

@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from benchmarking.hosts.ec2.regions import known_regions
+from benchmarking.suggestions import did_you_mean
 from predictor_site.environment import Environment
 
-_REGION = r"[a-z]{2}(-[a-z]+)+-\d"
 _ENDPOINT = r"https?://[A-Za-z0-9.\[\]:-]+/?"
 # Wider than this is no address of a worker any more.
 _WIDEST_PREFIX = {4: 16, 6: 48}
@@ -20,9 +21,10 @@ def regions(environment: Environment, name: str) -> list[str]:
     """AWS regions such as us-east-1, in the order in which they are tried."""
     words = environment.words(name)
     for word in words:
-        if not re.fullmatch(_REGION, word):
+        if word not in known_regions():
             raise ImproperlyConfigured(
                 f"{name} must be AWS regions such as us-east-1,eu-west-1; {word!r} is none"
+                + did_you_mean(word, known_regions())
             )
     return words
 
@@ -127,10 +129,14 @@ def _assignments(
     pairs = []
     for part in filter(None, (p.strip() for p in environment.text(name, "").split(","))):
         region, separator, value = part.rpartition("=")
-        region_is_right = re.fullmatch(_REGION, region) if separator else not needs_region
-        if not region_is_right or not re.fullmatch(rf"{kind}-[0-9a-f]{{8,17}}", value):
+        if bool(separator) < needs_region or not re.fullmatch(rf"{kind}-[0-9a-f]{{8,17}}", value):
             raise ImproperlyConfigured(
                 f"{name} must look like {hint}, separated by commas; {part!r} does not"
+            )
+        if separator and region not in known_regions():
+            raise ImproperlyConfigured(
+                f"{name} must look like {hint}, separated by commas; {region!r} is no AWS region"
+                + did_you_mean(region, known_regions())
             )
         pairs.append((region, value))
     return pairs

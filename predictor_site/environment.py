@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -109,6 +110,27 @@ class Environment:
                 f"{name}: cannot make the folder {str(path)!r}: {error.strerror}"
             ) from None
         return path
+
+    def program(self, name: str) -> str:
+        """A program on this computer, as its absolute path; empty where none is named.
+
+        It is named by its path, or by what the shell would find it under.
+        """
+        value = self.text(name, "")
+        if not value:
+            return ""
+        hint = f"{name} must be a program of this computer such as /opt/pytorch/bin/python"
+        path = Path(value).expanduser()
+        if "/" in value and not path.is_absolute():
+            # A run starts in a folder of its own, where a relative path names something else.
+            raise ImproperlyConfigured(f"{hint}; {value!r} is not absolute")
+        found = shutil.which(path)
+        if found is None:
+            problem = "is not executable" if path.exists() else "does not exist"
+            raise ImproperlyConfigured(
+                f"{hint}; {value!r} {'is a folder' if path.is_dir() else problem}"
+            )
+        return str(Path(found).absolute())
 
     def kept_text(self, name: str, path: Path) -> str:
         """What the installation keeps in ``path``, where ``name`` lies; empty where it does not."""

@@ -61,6 +61,14 @@ def load_shipped_data() -> None:
         call_command(command, *arguments, verbosity=0)
 
 
+def check_automatic_machines() -> None:
+    """Refuse a setting that names machines which the catalogue does not have."""
+    from benchmarking.jobs.automatic_machines import wrong_machines
+
+    for sentence in wrong_machines().unknown:
+        raise ImproperlyConfigured(sentence)
+
+
 def compute_first_forecast() -> None:
     """Store the curves of the front page's example, so that its first visitor does not wait."""
     from predictions.forecast import load_choices, make_forecast
@@ -81,6 +89,7 @@ def main() -> int:
         for title, step in (
             ("Migrating the database", lambda: call_command("migrate", verbosity=0)),
             ("Loading shipped data", load_shipped_data),
+            ("Comparing settings with the catalogue", check_automatic_machines),
             ("Computing the first forecast", compute_first_forecast),
             ("Collecting static files", collect_static_files),
         ):

@@ -88,7 +88,7 @@ TEMPLATES = [
 ]
 
 # The Python with torch that local benchmark jobs start the probe with; else the site's own.
-BENCHMARK_PYTHON = environment.text("BENCHMARK_PYTHON", "")
+BENCHMARK_PYTHON = environment.program("BENCHMARK_PYTHON")
 
 # What benchmark jobs may do: False stops every new start, and clean-up goes on.
 BENCHMARKS_ENABLED = environment.boolean("BENCHMARKS_ENABLED", default=True)
@@ -109,7 +109,7 @@ AUTOMATIC_BENCHMARK_MACHINES = environment.words("AUTOMATIC_BENCHMARK_MACHINES")
 AUTOMATIC_BENCHMARK_REQUESTS = environment.integer(
     "AUTOMATIC_BENCHMARK_REQUESTS", default=3, minimum=1, maximum=1_000_000
 )
-# Whoever shows it may read /metrics; without one only staff and this computer may.
+# Whoever shows it may read /metrics, beside staff; without one the installation makes its own.
 METRICS_TOKEN = environment.secret("METRICS_TOKEN")
 
 # What keys of benchmark hosts are encrypted with: the first encrypts, all decrypt. Where none is

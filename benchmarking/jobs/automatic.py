@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
+from benchmarking.jobs.automatic_machines import wrong_machines
 from benchmarking.jobs.demand import forget_old_requests
 from benchmarking.jobs.proposal import (
     HostKind,
@@ -40,6 +41,8 @@ def launch_automatic_job(ring: Ring | None = None) -> BenchmarkJob | None:
     """Queue a job for what is asked for most and not measured yet, if the settings allow one."""
     if not (settings.AUTOMATIC_BENCHMARKS and settings.BENCHMARKS_ENABLED):
         return None
+    for sentence in wrong_machines().sentences:
+        logger.error("%s", sentence)
     forget_old_requests()
     unfinished = BenchmarkJob.objects.exclude(state__in=BenchmarkJob.FINAL_STATES)
     if unfinished.filter(_is_automatic()).exists():

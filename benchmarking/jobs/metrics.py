@@ -17,6 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from benchmarking.jobs.advance import oldest_due_moment
+from benchmarking.jobs.automatic_machines import wrong_machines
 from benchmarking.jobs.budget import Spending, spending
 from benchmarking.jobs.deadlines import TERMINATION_ALERT_AFTER
 from benchmarking.models import BenchmarkJob, CloudInstance, Heartbeat
@@ -30,7 +31,8 @@ class JobHealth:
 
     ``oldest_due_seconds`` is 0 where nothing waits; ``beat_age_seconds`` is infinite where no
     sweep has ever run. ``unfinished_ends`` counts instances whose end was asked for long ago, and
-    ``expired_instances`` those that live past their time.
+    ``expired_instances`` those that live past their time. ``wrong_automatic_machines`` counts
+    machines that the settings want measured by themselves and that cannot be launched.
     """
 
     oldest_due_seconds: float
@@ -39,6 +41,7 @@ class JobHealth:
     spending: Spending
     unfinished_ends: int
     expired_instances: int
+    wrong_automatic_machines: int
 
 
 def beat() -> None:
@@ -64,6 +67,7 @@ def job_health() -> JobHealth:
         spending=spending(now),
         unfinished_ends=trouble["unfinished_ends"],
         expired_instances=trouble["expired"],
+        wrong_automatic_machines=len(wrong_machines().sentences),
     )
 
 
@@ -110,6 +114,10 @@ class _JobCollector(Collector):
             "expired_instances": (
                 "Instances that live past the time at which they should have ended.",
                 health.expired_instances,
+            ),
+            "wrong_automatic_machines": (
+                "Machines of AUTOMATIC_BENCHMARK_MACHINES that are unknown or retired.",
+                health.wrong_automatic_machines,
             ),
         }
         for name, (description, value) in numbers.items():

@@ -34,8 +34,9 @@ def chosen_regions(options: Mapping[str, Any]) -> list[str]:
     Raises ``CommandError`` with exit code 2 for a region that does not exist, and where
     ``--all-regions`` cannot be asked for.
     """
-    from benchmarking.hosts.ec2.api import Ec2Api, known_regions
+    from benchmarking.hosts.ec2.api import Ec2Api
     from benchmarking.hosts.ec2.errors import Ec2Error
+    from benchmarking.hosts.ec2.regions import known_regions
     from benchmarking.jobs.inventory import default_regions
 
     if options["all_regions"]:

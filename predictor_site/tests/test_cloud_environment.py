@@ -28,6 +28,7 @@ def read(reader: Reader, text: str) -> Any:
     [
         (cloud.regions, "", []),
         (cloud.regions, "us-east-1, us-gov-west-1", ["us-east-1", "us-gov-west-1"]),
+        (cloud.regions, "eusc-de-east-1,cn-north-1", ["eusc-de-east-1", "cn-north-1"]),
         (cloud.image_ids, "", {}),
         (cloud.image_ids, "ami-0123abcd", {"": "ami-0123abcd"}),
         (
@@ -68,7 +69,16 @@ def test_values_are_read(reader: Reader, text: str, value: Any) -> None:
     [
         (cloud.regions, "us-east-1,virginia", "AWS regions such as us-east-1,eu-west-1"),
         (cloud.image_ids, "ami-xyz", "us-east-1=ami-0123456789abcdef0 or ami-0123456789abcdef0"),
-        (cloud.image_ids, "virginia=ami-0123abcd", "must look like us-east-1=ami-"),
+        (
+            cloud.regions,
+            "us-east-9",
+            "must be AWS regions such as us-east-1,eu-west-1; 'us-east-9' is none (did you mean "
+            "us-east-",
+        ),
+        (cloud.image_ids, "virginia=ami-0123abcd", "'virginia' is no AWS region"),
+        (cloud.image_ids, "us-east-9=ami-0123abcd", "'us-east-9' is no AWS region (did you mean"),
+        (cloud.image_ids, "=ami-0123abcd", "'' is no AWS region"),
+        (cloud.subnet_ids, "eu-west-9=subnet-0000000a", "'eu-west-9' is no AWS region"),
         (cloud.image_ids, "ami-0123abcd,ami-0123abce", "names two images for all regions"),
         (cloud.subnet_ids, "subnet-0000000a", "must look like us-east-1=subnet-"),
         (cloud.worker_network, "0.0.0.0/0", "would let strangers reach the machines"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -41,6 +43,10 @@ def usd(environment: Environment) -> Decimal:
 
 def words(environment: Environment) -> list[str]:
     return environment.words("MACHINES")
+
+
+def program(environment: Environment) -> str:
+    return environment.program("PYTHON")
 
 
 def encryption_keys(environment: Environment) -> list[str]:
@@ -206,6 +212,24 @@ def broker(environment: Environment) -> str:
             words,
             "MACHINES must be names separated by commas; 'a b' is none",
         ),
+        *(
+            (
+                "PYTHON",
+                value,
+                program,
+                "PYTHON must be a program of this computer such as /opt/pytorch/bin/python; "
+                f"{value!r} {reason}",
+            )
+            for value, reason in (
+                ("/nowhere/python", "does not exist"),
+                ("python-of-nobody", "does not exist"),
+                ("python3 -O", "does not exist"),
+                ("/etc/passwd", "is not executable"),
+                ("/usr/bin", "is a folder"),
+                ("bin/python", "is not absolute"),
+                ("./python", "is not absolute"),
+            )
+        ),
         (
             "CELERY_BROKER_URL",
             "amqp://localhost",
@@ -263,6 +287,9 @@ def test_a_wrong_value_is_refused(name: str, value: str, reader: Reader, message
         ("PRICE", "7.50", usd, Decimal("7.50")),
         ("MACHINES", "", words, []),
         ("MACHINES", "b, a,b,", words, ["b", "a"]),
+        ("PYTHON", "", program, ""),
+        ("PYTHON", sys.executable, program, sys.executable),
+        ("PYTHON", "sh", program, shutil.which("sh")),
         ("CELERY_BROKER_URL", "", broker, "filesystem://"),
         (
             "CELERY_BROKER_URL",

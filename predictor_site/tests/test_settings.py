@@ -48,6 +48,16 @@ def run_python(
             "its scheme is 'sqs'\n",
         ),
         (
+            {"BENCHMARK_PYTHON": "/nowhere/python"},
+            "Settings: BENCHMARK_PYTHON must be a program of this computer such as "
+            "/opt/pytorch/bin/python; '/nowhere/python' does not exist\n",
+        ),
+        (
+            {"EC2_REGIONS": "us-gov-east-9"},
+            "Settings: EC2_REGIONS must be AWS regions such as us-east-1,eu-west-1; "
+            "'us-gov-east-9' is none (did you mean us-gov-east-1 or us-gov-west-1?)\n",
+        ),
+        (
             {"LOG_FORMAT": "xml"},
             "Settings: LOG_FORMAT must be one of text, json; it is 'xml'\n",
         ),

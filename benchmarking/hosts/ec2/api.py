@@ -310,11 +310,6 @@ def _descriptions_of_services() -> Any:
     return botocore.loaders.create_loader()
 
 
-def known_regions() -> tuple[str, ...]:
-    """All regions of EC2 that boto3 knows; it asks nobody for them."""
-    return tuple(sorted(boto3.session.Session().get_available_regions("ec2")))
-
-
 def _openings(rules: list[dict[str, Any]]) -> set[tuple[str, int, int, str]]:
     """Who may reach what: protocol, first and last port, source."""
     openings = set()

@@ -52,6 +52,7 @@ def test_r25_metrics_of_an_installation_at_rest(settings: Settings) -> None:
         "usd_per_month_limit": 25.0,
         "unfinished_terminations": 0.0,
         "expired_instances": 0.0,
+        "wrong_automatic_machines": 0.0,
         **{
             f"jobs {state}": 0.0
             for state in (
