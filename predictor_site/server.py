@@ -21,6 +21,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
+from predictor_site.metrics_token import metrics_token
 from predictor_site.ports import refuse_taken_port
 
 WEB_PROCESSES = 2
@@ -190,6 +191,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if settings.SECRET_KEY_IS_TEMPORARY and "web" in roles:
             ensure_secret_key(settings.VAR_DIR)
+        if "web" in roles:
+            # There before the first scrape, for whoever sets that up.
+            metrics_token()
     except ImproperlyConfigured as error:
         print(f"script/server: {error}", file=sys.stderr)
         return 2

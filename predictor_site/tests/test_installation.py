@@ -21,6 +21,7 @@ from django.conf import settings
 
 from benchmarking.tests.ports import free_port
 from predictions.form import EXAMPLE_MACHINES
+from predictor_site.metrics_token import TOKEN_FILE
 
 FORECAST = "architecture=resnet50&machine=reference-cpu&examples=50000&batch_sizes=8,16"
 START_SECONDS = 60.0
@@ -185,6 +186,9 @@ def test_the_web_half_answers_without_torch_aws_key_or_worker(
     port = free_port()
     with running_server(environment, port, "--only", "web"):
         assert get(port, "/readyz") == (200, '{"status": "ok"}')
+        # Nobody's address opens it; the token is there before it is asked for the first time.
+        assert len((installation / TOKEN_FILE).read_text(encoding="utf-8")) == 43
+        assert get(port, "/metrics")[0] == 403
         status, page = get(port, f"/?{FORECAST}")
         assert status == 200
         assert "resnet50" in page

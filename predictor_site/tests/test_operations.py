@@ -8,10 +8,13 @@ from datetime import timedelta
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
 from django.conf import settings
+from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarking.hosts.ec2.request import DEPLOYMENT_TAG
 from benchmarking.jobs import deadlines
+from benchmarking.jobs.metrics import metrics_text
 from benchmarking.models import BenchmarkJob
 
 ROOT = Path(settings.BASE_DIR)
@@ -73,6 +76,14 @@ def test_every_setting_that_is_named_exists() -> None:
     for name in named:
         assert hasattr(settings, name), name
         assert f"`{name}`" in listed, name
+
+
+@pytest.mark.django_db
+def test_r25_every_metric_that_is_named_exists() -> None:
+    named = set(re.findall(r"`(epochcast_\w+)`", TEXT))
+    assert len(named) > 3
+    served = {family.name for family in text_string_to_metric_families(metrics_text().decode())}
+    assert named - served == set()
 
 
 def test_r10_the_table_of_states_gives_the_limits_of_the_program() -> None:
