@@ -39,7 +39,9 @@ class TableView:
     per
         Costs of the whole training, or of one epoch.
     sort
-        A key of :data:`SORT_KEYS`, with ``-`` before it for descending; empty as asked.
+        A key of :data:`SORT_KEYS`, with ``-`` before it for descending; empty as asked. It names
+        a column that is shown: beside costs of one epoch, the epoch's time takes the place of
+        the total.
     show
         Words that a line must hold to be shown.
     reference
@@ -54,6 +56,12 @@ class TableView:
     show: str = ""
     reference: str = ""
     chart: str = ""
+
+    def __post_init__(self) -> None:
+        if self.per == "epoch" and self.sort_key == "total_seconds":
+            # Address and list of sortings would name a column that nobody sees.
+            shown = self.sort.replace("total_seconds", "epoch_seconds")
+            object.__setattr__(self, "sort", shown)
 
     def parameters(self) -> list[tuple[str, str]]:
         """Names and values of the query string, in one fixed order, defaults left out."""

@@ -45,6 +45,16 @@ def test_u1_any_view_is_a_url(query, view):
     assert (parse_query(given_texts, CHOICES), parse_view(given_texts)) == (query, view)
 
 
+@pytest.mark.parametrize("per", SPANS)
+@pytest.mark.parametrize("direction", ["", "-"])
+@pytest.mark.parametrize("key", SORT_KEYS)
+def test_u3_beside_costs_of_an_epoch_its_time_takes_the_place_of_the_total(per, direction, key):
+    shown = "epoch_seconds" if (per, key) == ("epoch", "total_seconds") else key
+    view = parse_view({"per": [per], "sort": [f"{direction}{key}"]})
+    assert view.sort == f"{direction}{shown}"
+    assert ("sort", view.sort) in view.parameters()
+
+
 def test_u1_what_is_not_chosen_is_left_out():
     assert parse_view({"times": ["words"], "per": ["total"], "sort": [""]}) == TableView()
     assert TableView().to_query_string() == ""

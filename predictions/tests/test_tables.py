@@ -10,7 +10,7 @@ from predictions.cards import make_answers
 from predictions.forecast import make_forecast
 from predictions.measuring import count_layers
 from predictions.row_texts import texts_of_series
-from predictions.table_view import TableView
+from predictions.table_view import SORT_KEYS, SPANS, TableView
 from predictions.tables import make_table
 
 PLACES = {
@@ -45,6 +45,19 @@ def shown(table):
 
 
 class TestSorting:
+    @pytest.mark.parametrize("key", SORT_KEYS)
+    @pytest.mark.parametrize("direction", ["", "-"])
+    @pytest.mark.parametrize("per", SPANS)
+    def test_u3_list_heading_and_link_name_the_column_that_lines_are_sorted_by(
+        self, table, key, direction, per
+    ):
+        found = table(sort=f"{direction}{key}", per=per)
+        (heading,) = [heading for heading in found.headings if heading.direction]
+        (option,) = [option for option in found.sortings if option.chosen]
+        assert option.value == f"{direction}{heading.key}"
+        assert f"&sort={direction}{heading.key}" in found.link_query
+        assert (heading.key == key) != (key == "total_seconds" and per == "epoch")
+
     @pytest.mark.parametrize("key", ["batch_size", "epoch_seconds", "total_seconds", "memory_mib"])
     @pytest.mark.parametrize("per", ["total", "epoch"])
     def test_u3_lines_are_sorted_by_what_they_show(self, table, key, per):

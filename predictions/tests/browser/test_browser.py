@@ -120,6 +120,23 @@ def test_u3_the_table_sorts_and_what_has_no_answer_stays_below(visit):
     assert window.messages == []
 
 
+def test_u3_where_the_sorted_column_goes_the_nearest_one_that_stays_is_sorted_by(visit):
+    window = visit()
+    window.open(COMPARISON)
+    page = window.page
+    sorting = page.get_by_label("Sorted by")
+    sorting.select_option("total time, descending")
+    page.wait_for_url("**&sort=-total_seconds")
+    page.get_by_label("Costs of").select_option("one epoch")
+    page.wait_for_url("**&per=epoch&sort=-epoch_seconds")
+    expect(page.locator('th[aria-sort="descending"]')).to_have_text("Epoch time")
+    expect(sorting).to_have_value("-epoch_seconds")
+    times = page.locator('.best > tbody > tr > [data-label="Epoch time"] data').all()
+    seconds = [float(time.get_attribute("value")) for time in times]
+    assert len(seconds) == 6 and seconds == sorted(seconds, reverse=True)
+    assert window.messages == []
+
+
 def test_u3_the_table_filters_shows_other_units_and_compares_with_a_reference(visit):
     window = visit()
     window.open(COMPARISON)
