@@ -77,6 +77,8 @@ class JobQuery:
 def parse_job_query(parameters: Mapping[str, Sequence[str]]) -> JobQuery:
     """Read a request from raw texts by name; empty texts count as not given.
 
+    An empty list asks for nothing, and is never taken for everything.
+
     Raises :class:`QueryError` with one sentence per field that cannot be understood, that is out
     of bounds, or that names something unknown.
     """
@@ -125,6 +127,10 @@ def _given_texts(
             errors[without_unstorable(name)[:60]] = f"There is no option {quoted(name)}.{hint}"
         elif any(len(text) > MAX_TEXT_LENGTH or without_unstorable(text) != text for text in kept):
             errors[name] = f"{name} is plain text of at most {MAX_TEXT_LENGTH} characters."
+        elif name == "architecture" and not kept:
+            errors[name] = "Name at least one CNN, or leave architecture out for every known one."
+        elif not texts and name != "machine":
+            errors[name] = f"An empty list asks for nothing: leave {name} out for the usual."
         elif kept:
             given[name] = list(dict.fromkeys(kept))
     return given

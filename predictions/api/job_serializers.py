@@ -88,7 +88,10 @@ class JobRequestSerializer(serializers.Serializer):
 
     machine = serializers.CharField(help_text="For example aws-g4dn.xlarge.")
     architecture = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="CNNs; every known one if unset."
+        child=serializers.CharField(),
+        required=False,
+        min_length=1,
+        help_text="CNNs; every known one if unset.",
     )
     image_size = serializers.IntegerField(required=False, help_text="Pixels.")
     batch_sizes = serializers.CharField(required=False, help_text="1-16 or 8,16,32.")

@@ -238,7 +238,9 @@ def _texts(data: Any) -> dict[str, list[str]]:
     for name, value in data.items():
         values = value if isinstance(value, list) else [value]
         if all(_is_plain(each) for each in values):
-            texts[str(name)] = [str(each) for each in values]
+            # In a list, empty texts are nothing; alone, such a text is a field left empty.
+            kept = values if values is not value else [each for each in values if str(each).strip()]
+            texts[str(name)] = [str(each) for each in kept]
         else:
             errors[without_unstorable(str(name))[:60]] = "Send text, a number, or a list of those."
     if errors:

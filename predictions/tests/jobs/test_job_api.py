@@ -12,6 +12,7 @@ from rest_framework.authtoken.models import Token
 from benchmarking.jobs.claims import release_claims
 from benchmarking.jobs.lifecycle import write_event
 from benchmarking.models import BenchmarkJob
+from predictions.job_query import JOB_OPTION_NAMES
 from predictions.tests.jobs.conftest import cloud_job, launch
 
 JOBS = "/api/v1/jobs/"
@@ -170,6 +171,39 @@ def test_wrong_members_are_named_and_start_nothing(headers, client, change, para
     assert response.status_code == 400
     assert sentence in problem(response)[parameter]
     assert BenchmarkJob.objects.count() == 0
+
+
+EVERY_CNN = "Name at least one CNN, or leave architecture out for every known one."
+
+
+@pytest.mark.parametrize("nothing", [[], [""], ["", " "]])
+@pytest.mark.parametrize("name", JOB_OPTION_NAMES)
+def test_an_empty_list_is_never_taken_for_everything(headers, client, name, nothing):
+    response = start(client, headers, {**WANTED, name: nothing})
+    sentence = {
+        "architecture": EVERY_CNN,
+        "machine": "Choose one machine, for example aws-g4dn.xlarge.",
+    }.get(name, f"An empty list asks for nothing: leave {name} out for the usual.")
+    assert (response.status_code, problem(response)) == (400, {name: sentence})
+    assert BenchmarkJob.objects.count() == 0
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_a_cnn_without_a_name_is_not_every_cnn(headers, client, text):
+    assert problem(start(client, headers, {**WANTED, "architecture": text})) == {
+        "architecture": EVERY_CNN
+    }
+    query = {"machine": "aws-g4dn.xlarge", "architecture": text, "batch_sizes": "1,2"}
+    assert problem(client.get(f"{JOBS}quote/", query, headers=headers)) == {
+        "architecture": EVERY_CNN
+    }
+
+
+def test_without_the_member_every_known_cnn_is_quoted(headers, client):
+    query = {"machine": "aws-g4dn.xlarge", "batch_sizes": "2"}
+    quote = client.get(f"{JOBS}quote/", query, headers=headers).json()
+    # Three CNNs, an iteration each, and eight passes of the three layers that they share.
+    assert quote["timings"] == 3 + 8
 
 
 @pytest.mark.parametrize("body", ["[]", '"text"', "5", "{", "", "[" * 100_000, '{"a":' * 100_000])

@@ -195,6 +195,7 @@ def test_options_of_the_forecast_page_do_no_harm_and_slips_are_refused(operator,
     [
         ("machine=aws-g4dn.xlarg", "Unknown machine 'aws-g4dn.xlarg' (did you mean aws-g4dn"),
         ("machine=a&machine=b", "Choose one machine, for example aws-g4dn.xlarge."),
+        ("machine=aws-g4dn.xlarge&architecture=", "Name at least one CNN, or leave architecture"),
         ("machine=aws-g4dn.xlarge&architecture=resnet5", "(did you mean resnet50?)."),
         ("machine=aws-g4dn.xlarge&architecture=resnet50&image_size=99", "is not known at 99 px"),
         ("machine=aws-g4dn.xlarge&batch_sizes=8-4", "a range goes from small to large"),
