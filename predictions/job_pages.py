@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from benchmarking.jobs.budget import job_cost_usd
 from benchmarking.jobs.explanations import explain_state
-from benchmarking.jobs.lifecycle import Reason, State
+from benchmarking.jobs.lifecycle import State
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.retry import agreed_usd
 from benchmarking.models import Architecture, BenchmarkJob, JobEvent, Machine
 from benchmarking.progress import seconds_left

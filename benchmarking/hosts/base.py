@@ -46,7 +46,7 @@ class ProcessReport:
 
 
 class HostFault(StrEnum):
-    """Why a host cannot do what a job needs; each has an end of its own in ``jobs.lifecycle``."""
+    """Why a host cannot do what a job needs; each has an end of its own in ``jobs.reasons``."""
 
     CAPACITY = "capacity"
     QUOTA = "quota"

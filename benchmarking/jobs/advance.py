@@ -25,7 +25,8 @@ from benchmarking.hosts.base import (
 )
 from benchmarking.hosts.registry import host_of
 from benchmarking.jobs.faults import RefusingHost, refused, silent
-from benchmarking.jobs.lifecycle import Reason, State, job_transition, write_event
+from benchmarking.jobs.lifecycle import State, job_transition, write_event
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.step import Ring, StaleLeaseError, Step
 from benchmarking.jobs.steps import HANDLERS
 from benchmarking.models import BenchmarkJob

@@ -12,7 +12,8 @@ from django.db import transaction
 
 from benchmarking.hosts.base import HostFaultError, HostUnavailableError, ProcessStatus
 from benchmarking.jobs.collection import CollectionError, collect_lines
-from benchmarking.jobs.lifecycle import Reason, write_event
+from benchmarking.jobs.lifecycle import write_event
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.retry import retry_automatically
 from benchmarking.jobs.secrets import erase_job_secret
 from benchmarking.jobs.step import StaleLeaseError, Step

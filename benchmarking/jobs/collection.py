@@ -10,8 +10,9 @@ from django.db.models import F
 
 from benchmarking.jobs.deadlines import PROGRESS_LIMIT
 from benchmarking.jobs.ingest import IngestError, open_run, store_lines
-from benchmarking.jobs.lifecycle import Reason, State
+from benchmarking.jobs.lifecycle import State
 from benchmarking.jobs.provenance import ProvenanceError
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.step import StaleLeaseError, Step
 from benchmarking.models import MeasurementRun
 from benchmarking.probe.results import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmarking.jobs.lifecycle import Reason, State
+from benchmarking.jobs.lifecycle import State
+from benchmarking.jobs.reasons import Reason
 from benchmarking.models import BenchmarkJob
 
 STATE_SENTENCES: Mapping[State, str] = {

@@ -12,7 +12,8 @@ from django.conf import settings
 from benchmarking.hosts.base import HostFault, HostFaultError
 from benchmarking.jobs.budget import LimitReachedError
 from benchmarking.jobs.deadlines import LONGEST_QUEUE_TIME
-from benchmarking.jobs.lifecycle import Reason, State
+from benchmarking.jobs.lifecycle import State
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.step import Step
 
 REASONS_OF_FAULTS: Mapping[HostFault, Reason] = {

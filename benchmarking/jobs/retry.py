@@ -15,9 +15,10 @@ from django.utils import timezone
 from benchmarking.jobs.budget import job_cost_usd
 from benchmarking.jobs.creation import create_job
 from benchmarking.jobs.known import LASTING_FAILURES
-from benchmarking.jobs.lifecycle import Reason, write_event
+from benchmarking.jobs.lifecycle import write_event
 from benchmarking.jobs.planner import MeasurementPlan
 from benchmarking.jobs.quote import JobRefusedError
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.step import Ring
 from benchmarking.models import (
     BenchmarkJob,

@@ -12,7 +12,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from benchmarking.hosts.base import Host, HostJob
-from benchmarking.jobs.lifecycle import Reason, State, job_transition, write_event
+from benchmarking.jobs.lifecycle import State, job_transition, write_event
+from benchmarking.jobs.reasons import Reason
 from benchmarking.models import BenchmarkJob, Price
 
 Ring = Callable[[uuid.UUID, float], None]

@@ -23,7 +23,8 @@ from benchmarking.jobs.collection import (
 )
 from benchmarking.jobs.deadlines import job_time
 from benchmarking.jobs.faults import give_up_waiting, wait_for_room
-from benchmarking.jobs.lifecycle import Reason, State
+from benchmarking.jobs.lifecycle import State
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.step import Step
 from benchmarking.jobs.turns import jobs_before
 from benchmarking.models import BenchmarkJob

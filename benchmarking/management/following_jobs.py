@@ -12,8 +12,9 @@ from types import FrameType
 from django.core.management.base import CommandError
 
 from benchmarking.jobs.advance import LEASE_SECONDS, advance_job
-from benchmarking.jobs.lifecycle import Reason, State, cancel_job
+from benchmarking.jobs.lifecycle import State, cancel_job
 from benchmarking.jobs.proposal import HostKind
+from benchmarking.jobs.reasons import Reason
 from benchmarking.models import BenchmarkJob
 from benchmarking.progress import ProgressBar
 

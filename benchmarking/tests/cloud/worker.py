@@ -7,7 +7,8 @@ import pytest
 from benchmarking.hosts.base import HostFaultError, HostJob
 from benchmarking.hosts.ec2.host import Ec2Host
 from benchmarking.hosts.ssh import SshTarget
-from benchmarking.jobs.lifecycle import Reason, State
+from benchmarking.jobs.lifecycle import State
+from benchmarking.jobs.reasons import Reason
 from benchmarking.models import BenchmarkJob, CloudInstance
 from benchmarking.tests.cloud.fake_api import FakeEc2
 from benchmarking.tests.jobs.fake_host import FakeHost

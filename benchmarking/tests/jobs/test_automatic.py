@@ -13,7 +13,8 @@ import time_machine
 from pytest_django import Settings
 
 from benchmarking.jobs.automatic import launch_automatic_job
-from benchmarking.jobs.lifecycle import Reason, State
+from benchmarking.jobs.lifecycle import State
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.retry import LONGEST_CHAIN
 from benchmarking.models import (
     Architecture,

@@ -11,9 +11,10 @@ from django.db import connection
 
 from benchmarking.jobs.claims import claim_work
 from benchmarking.jobs.creation import create_job
-from benchmarking.jobs.lifecycle import Reason, State, job_transition
+from benchmarking.jobs.lifecycle import State, job_transition
 from benchmarking.jobs.planner import MeasurementPlan
 from benchmarking.jobs.quote import JobRefusedError
+from benchmarking.jobs.reasons import Reason
 from benchmarking.models import BenchmarkJob, Machine, WorkClaim
 from benchmarking.probe.plan import ConvolutionWork, IterationWork, StackRequest, Work
 from benchmarking.specs import Pass, Precision

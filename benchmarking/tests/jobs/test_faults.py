@@ -15,7 +15,8 @@ from benchmarking.hosts.base import HostFault, HostFaultError, HostJob, ProcessR
 from benchmarking.jobs.advance import advance_job
 from benchmarking.jobs.budget import LimitReachedError
 from benchmarking.jobs.faults import REASONS_OF_FAULTS
-from benchmarking.jobs.lifecycle import Reason, State, cancel_job
+from benchmarking.jobs.lifecycle import State, cancel_job
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.secrets import create_job_secret
 from benchmarking.models import (
     BenchmarkJob,

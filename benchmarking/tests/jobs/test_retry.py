@@ -12,9 +12,10 @@ from pytest_django import Settings
 from benchmarking.hosts.base import HostFault, HostFaultError
 from benchmarking.jobs.advance import advance_job
 from benchmarking.jobs.creation import create_job
-from benchmarking.jobs.lifecycle import Reason, State, cancel_job
+from benchmarking.jobs.lifecycle import State, cancel_job
 from benchmarking.jobs.planner import MeasurementPlan
 from benchmarking.jobs.quote import JobRefusedError
+from benchmarking.jobs.reasons import Reason
 from benchmarking.jobs.retry import retry_job
 from benchmarking.models import BenchmarkJob, Machine, Price, WorkClaim
 from benchmarking.probe.plan import ConvolutionWork, IterationWork, StackRequest

@@ -13,7 +13,8 @@ from django.test import Client
 from django.utils import timezone
 
 from benchmarking.jobs.explanations import STATE_SENTENCES
-from benchmarking.jobs.lifecycle import Reason, State, write_event
+from benchmarking.jobs.lifecycle import State, write_event
+from benchmarking.jobs.reasons import Reason
 from benchmarking.models import BenchmarkJob, CloudInstance
 from benchmarking.probe.plan import ConvolutionWork, IterationWork, StackRequest, build_plan
 from benchmarking.specs import DeviceKind, Pass
