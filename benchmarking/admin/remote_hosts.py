@@ -21,7 +21,7 @@ from benchmarking.hosts.keys import (
     read_private_key,
     read_public_key,
 )
-from benchmarking.hosts.registry import ssh_host
+from benchmarking.hosts.registry import ssh_target
 from benchmarking.jobs.secrets import SecretUnreadableError, encrypt_again, encrypt_key
 from benchmarking.models import RemoteHost
 
@@ -215,8 +215,11 @@ class RemoteHostAdmin(admin.ModelAdmin):
 
 def try_connection(host: RemoteHost) -> tuple[int, str]:
     """The level of a message, and what a login to ``host`` finds, in words."""
+    # Loads paramiko, for which nothing else here has a use.
+    from benchmarking.hosts.ssh import SshHost
+
     try:
-        said = ssh_host(host, TEST_CONNECT_SECONDS, TEST_CALL_SECONDS).check()
+        said = SshHost(ssh_target(host), TEST_CONNECT_SECONDS, TEST_CALL_SECONDS).check()
     except (HostFaultError, HostUnavailableError) as error:
         return messages.ERROR, str(error)
     return messages.SUCCESS, said

@@ -14,7 +14,7 @@ from benchmarking.jobs.secrets import SecretUnreadableError, decrypt_key
 from benchmarking.models import BenchmarkJob, RemoteHost
 
 if TYPE_CHECKING:
-    from benchmarking.hosts.ssh import SshHost
+    from benchmarking.hosts.ssh import SshTarget
 
 
 class UnknownHostError(ValueError):
@@ -26,9 +26,12 @@ def host_of(job: BenchmarkJob) -> Host:
     if job.host_kind == BenchmarkJob.HostKind.LOCAL:
         return local_host()
     if job.host_kind == BenchmarkJob.HostKind.SSH and job.remote_host is not None:
-        return ssh_host(job.remote_host)
+        # Loads paramiko, for which web processes, which import this module too, have no use.
+        from benchmarking.hosts.ssh import SshHost
+
+        return SshHost(ssh_target(job.remote_host))
     if job.host_kind == BenchmarkJob.HostKind.EC2:
-        # Web processes, which import this module too, have no use for boto3.
+        # The same of boto3.
         from benchmarking.hosts.ec2.host import Ec2Host
 
         return Ec2Host(job)
@@ -42,15 +45,12 @@ def local_host() -> LocalHost:
     )
 
 
-def ssh_host(
-    remote_host: RemoteHost, connect_timeout: float = 10.0, call_seconds: float = 45.0
-) -> SshHost:
-    """The computer that ``remote_host`` describes, with its login key decrypted just now.
+def ssh_target(remote_host: RemoteHost) -> SshTarget:
+    """How to log in to the computer that ``remote_host`` describes, with its key decrypted now.
 
     Raises ``HostFaultError`` if this process has not the key that it is encrypted with.
     """
-    # Loads paramiko, for which web processes have no use either.
-    from benchmarking.hosts.ssh import SshHost, SshTarget
+    from benchmarking.hosts.ssh import SshTarget
 
     try:
         login_key = decrypt_key(remote_host.login_key).decode()
@@ -58,17 +58,13 @@ def ssh_host(
         raise HostFaultError(
             HostFault.CONFIGURATION, f"the login key of {remote_host.name}: {error}"
         ) from None
-    return SshHost(
-        SshTarget(
-            address=remote_host.address,
-            port=remote_host.port,
-            user=remote_host.user,
-            login_private_key=login_key,
-            host_public_key=remote_host.host_public_key,
-            python=remote_host.python,
-        ),
-        connect_timeout,
-        call_seconds,
+    return SshTarget(
+        address=remote_host.address,
+        port=remote_host.port,
+        user=remote_host.user,
+        login_private_key=login_key,
+        host_public_key=remote_host.host_public_key,
+        python=remote_host.python,
     )
 
 

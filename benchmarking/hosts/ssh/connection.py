@@ -20,6 +20,8 @@ import paramiko
 from benchmarking.hosts.base import HostFault, HostFaultError, HostUnavailableError
 from benchmarking.hosts.keys import WrongKeyError, fingerprint, read_private_key
 
+CONNECT_SECONDS = 10.0
+"""How long each of connecting, the key exchange, logging in and opening a channel may take."""
 CALL_SECONDS = 45.0
 """How long a connection may last with all that is done on it: less than a step's lease."""
 _MARK = b"epochcast:\n"
@@ -106,9 +108,7 @@ class SshConnection:
         If another host key answers (nothing is sent there), or the login is refused.
     """
 
-    def __init__(
-        self, target: SshTarget, connect_timeout: float, call_seconds: float = CALL_SECONDS
-    ) -> None:
+    def __init__(self, target: SshTarget, connect_timeout: float, call_seconds: float) -> None:
         self._target = target
         self._connect_timeout = connect_timeout
         self._end = time.monotonic() + call_seconds

@@ -21,7 +21,13 @@ from benchmarking.hosts.base import (
 )
 from benchmarking.hosts.launcher import Look
 from benchmarking.hosts.ssh import scripts
-from benchmarking.hosts.ssh.connection import CALL_SECONDS, Answer, SshConnection, SshTarget
+from benchmarking.hosts.ssh.connection import (
+    CALL_SECONDS,
+    CONNECT_SECONDS,
+    Answer,
+    SshConnection,
+    SshTarget,
+)
 
 MINIMUM_FREE_KIB = 64 * 1024
 """What must be free before a probe is started; its results take some MB."""
@@ -45,7 +51,7 @@ class SshHost:
     def __init__(
         self,
         target: SshTarget,
-        connect_timeout: float = 10.0,
+        connect_timeout: float = CONNECT_SECONDS,
         call_seconds: float = CALL_SECONDS,
     ) -> None:
         self.target = target
