@@ -54,6 +54,17 @@ class PrivateLinkFilter(logging.Filter):
         return True
 
 
+class RefusalFilter(logging.Filter):
+    """Leave the traceback out of a line about a refused request: the fault is not in our code."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        # Django writes the status of an answer into what it logs about it.
+        status = getattr(record, "status_code", None)
+        if isinstance(status, int) and 400 <= status < 500:
+            record.exc_info = record.exc_text = None
+        return True
+
+
 class RequestLogMiddleware:
     """Log method, path, status and duration of each request; the query string stays out."""
 

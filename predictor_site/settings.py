@@ -263,6 +263,7 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+CSRF_FAILURE_VIEW = "predictions.views.errors.csrf_failure"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 
@@ -343,12 +344,15 @@ LOGGING = {
         "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
         "json": {"()": "predictor_site.request_log.JsonFormatter"},
     },
-    "filters": {"private_links": {"()": "predictor_site.request_log.PrivateLinkFilter"}},
+    "filters": {
+        "private_links": {"()": "predictor_site.request_log.PrivateLinkFilter"},
+        "refusals": {"()": "predictor_site.request_log.RefusalFilter"},
+    },
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",
             "formatter": LOG_FORMAT,
-            "filters": ["private_links"],
+            "filters": ["private_links", "refusals"],
         }
     },
     "root": {"handlers": ["stderr"], "level": "WARNING"},

@@ -34,6 +34,22 @@ def permission_denied(request: HttpRequest, exception: Exception) -> HttpRespons
     return render(request, "error.html", context, status=403)
 
 
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403: a form without the token of this site's own page; Django logs the ``reason``."""
+    if asks_for_documents(request):
+        return problem_of_status(
+            403,
+            "The request has no valid CSRF token, which only this site's own forms carry; "
+            "/api/docs/ lists what programs can ask for.",
+        )
+    text = (
+        "Nothing was changed. Go back, load the page again and send it once more; your browser has "
+        "to accept this site's cookies. If it stays, the operator finds the reason in the log."
+    )
+    context = {"title": "That form could not be trusted", "text": text}
+    return render(request, "error.html", context, status=403)
+
+
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404: no such page; an exception with a title and a text of its own says it better."""
     if asks_for_documents(request):
