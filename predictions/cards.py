@@ -101,11 +101,13 @@ def candidates_of(series: Series) -> list[Candidate]:
 
 
 def _candidate(row: ForecastRow, series: Series, may_win: bool, dated: bool) -> Candidate:
-    assert row.batch_size is not None and row.total_seconds is not None
+    assert row.batch_size is not None and row.total_seconds is not None and row.source
     low, high = series.total_interval(row)
     usd = row.total_cost_usd
     return Candidate(
         place=series.label,
+        device=series.place.device.slug,
+        source=row.source,
         batch_size=row.batch_size,
         seconds=row.total_seconds,
         seconds_low=row.total_seconds * low,

@@ -20,6 +20,8 @@ from predictions.advice import (
 def candidate(place: str, batch_size: int, seconds: float, usd: float | None, error=0.1, **more):
     return Candidate(
         place=place,
+        device=more.pop("device", place),
+        source=more.pop("source", "measured"),
         batch_size=batch_size,
         seconds=seconds,
         seconds_low=seconds * (1 - error),
@@ -54,6 +56,35 @@ class TestAdvise:
                          ((8, 150), (16, 105), (32, 100), (64, 110))])  # fmt: skip
         assert advice.fastest.winner.batch_size == 32
         assert advice.fastest.equal_batch_sizes == (16, 32, 64)
+
+    def test_u12_batch_sizes_of_one_estimated_curve_share_its_error(self):
+        """However wide the interval: half as fast on the same curve is slower, and said so."""
+        wide = {"error": 0.5, "source": "estimated"}
+        curve = ((4, 200), (16, 111), (64, 100), (128, 106), (256, 113))
+        advice = advise([candidate("a", size, seconds, 1, **wide) for size, seconds in curve])
+        assert advice.fastest.equal_batch_sizes == (16, 64, 128)
+        mixed = advise(
+            [
+                candidate("a", 4, 140, 1, **wide),
+                candidate("a", 64, 100, 1, error=0.5, source="interpolated"),
+            ]
+        )
+        assert mixed.fastest.equal_batch_sizes == (4, 64)
+
+    def test_u12_of_two_machines_with_one_gpu_the_dearer_is_dearer(self):
+        """Both are as wrong as each other; another GPU is wrong in a way of its own."""
+        same = {"device": "t4", "source": "estimated", "error": 0.5}
+        advice = advise(
+            [
+                candidate("small", 64, 100, 10, **same),
+                candidate("big", 64, 100, 12, **same),
+                candidate("spare", 64, 100, 10.2, **same),
+                candidate("other", 64, 120, 12, device="l4", source="estimated", error=0.5),
+            ]
+        )
+        assert [rival.place for rival in advice.fastest.equal_places] == ["spare", "big", "other"]
+        assert [rival.place for rival in advice.cheapest.equal_places] == ["spare", "other"]
+        assert [rival.place for rival in advice.trade_off.equal_places] == ["spare", "other"]
 
     def test_u12_a_machine_that_may_not_win_wins_nothing(self):
         trap = candidate("retired", 8, 1, 0.01, may_win=False)
@@ -178,6 +209,13 @@ class TestTogether:
 
     def test_what_the_intervals_cannot_tell_apart_stands_beside_it(self):
         one = [candidate("a", 8, 100, 5), candidate("b", 8, 105, 9)]
+        advice = advise_together([one, one])
+        assert [rival.place for rival in advice.fastest.equal_places] == ["b"]
+        assert advice.cheapest.equal_places == ()
+
+    def test_one_gpu_in_two_machines_errs_alike_for_all_cnns(self):
+        same = {"device": "t4", "source": "estimated", "error": 0.5}
+        one = [candidate("a", 8, 100, 5, **same), candidate("b", 8, 100, 6, **same)]
         advice = advise_together([one, one])
         assert [rival.place for rival in advice.fastest.equal_places] == ["b"]
         assert advice.cheapest.equal_places == ()
