@@ -8,6 +8,7 @@ from django.utils import timezone
 from benchmarking.admin.architectures import ReadOnly
 from benchmarking.jobs import budget
 from benchmarking.models import CloudInstance
+from benchmarking.money import usd_digits
 
 
 @admin.register(CloudInstance)
@@ -35,4 +36,4 @@ class CloudInstanceAdmin(ReadOnly, admin.ModelAdmin):
     @admin.display(description="USD so far", ordering="cost_usd")
     def usd_so_far(self, instance: CloudInstance) -> str:
         """What it cost, or has cost until now."""
-        return f"{budget.cost_so_far(instance, timezone.now()):.2f}"
+        return usd_digits(budget.cost_so_far(instance, timezone.now()))

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from benchmarking.hosts.base import HostFault, HostFaultError
 from benchmarking.models import BenchmarkJob, CloudInstance
+from benchmarking.money import usd_text
 
 # Linux instances on demand and spot are billed by the second, for a minute at least
 # (https://aws.amazon.com/ec2/pricing/on-demand/, read 2026-11-29).
@@ -151,9 +152,9 @@ def reserve(job: BenchmarkJob, *, region: str, usd_per_hour: Decimal, hours: Dec
     committed = now.spent_this_month_usd + now.reserved_usd
     if committed + amount > limits.usd_per_month:
         raise LimitReachedError(
-            f"{_usd(now.spent_this_month_usd)} are spent this month and {_usd(now.reserved_usd)} "
-            f"reserved; {_usd(amount)} more would pass the {_usd(limits.usd_per_month)} of "
-            "BENCHMARK_USD_PER_MONTH.",
+            f"{usd_text(now.spent_this_month_usd)} are spent this month and "
+            f"{usd_text(now.reserved_usd)} reserved; {usd_text(amount)} more would pass the "
+            f"{usd_text(limits.usd_per_month)} of BENCHMARK_USD_PER_MONTH.",
             may_wait=False,
         )
     if now.live_instances >= limits.instances:
@@ -171,8 +172,8 @@ def reserve(job: BenchmarkJob, *, region: str, usd_per_hour: Decimal, hours: Dec
         )
     if now.usd_per_hour + usd_per_hour > limits.usd_per_hour:
         raise LimitReachedError(
-            f"The live instances cost {_usd(now.usd_per_hour)} an hour; one for "
-            f"{_usd(usd_per_hour)} more would pass the {_usd(limits.usd_per_hour)} of "
+            f"The live instances cost {usd_text(now.usd_per_hour)} an hour; one for "
+            f"{usd_text(usd_per_hour)} more would pass the {usd_text(limits.usd_per_hour)} of "
             "BENCHMARK_USD_PER_HOUR.",
             may_wait=True,
         )
@@ -242,21 +243,21 @@ def _refuse_for_good(job: BenchmarkJob, usd_per_hour: Decimal, amount: Decimal) 
         raise LimitReachedError(sentence, may_wait=False)
     if usd_per_hour > limits.usd_per_hour:
         raise LimitReachedError(
-            f"The machine costs {_usd(usd_per_hour)} an hour, more than the "
-            f"{_usd(limits.usd_per_hour)} of BENCHMARK_USD_PER_HOUR.",
+            f"The machine costs {usd_text(usd_per_hour)} an hour, more than the "
+            f"{usd_text(limits.usd_per_hour)} of BENCHMARK_USD_PER_HOUR.",
             may_wait=False,
         )
     total = amount + _committed_to(job)
     if total > limits.usd_per_job:
         raise LimitReachedError(
-            f"The job may cost {_usd(total)}, more than the {_usd(limits.usd_per_job)} of "
+            f"The job may cost {usd_text(total)}, more than the {usd_text(limits.usd_per_job)} of "
             "BENCHMARK_USD_PER_JOB.",
             may_wait=False,
         )
     if job.maximum_usd is not None and total > job.maximum_usd:
         raise LimitReachedError(
-            f"The job may cost {_usd(total)}, more than the {_usd(job.maximum_usd)} that were "
-            "agreed to; start a new one with a higher maximum.",
+            f"The job may cost {usd_text(total)}, more than the {usd_text(job.maximum_usd)} that "
+            "were agreed to; start a new one with a higher maximum.",
             may_wait=False,
         )
 
@@ -287,9 +288,3 @@ def _lock() -> None:
 
 def _sum(amounts: Iterable[Decimal]) -> Decimal:
     return sum(amounts, Decimal(0))
-
-
-def _usd(amount: Decimal) -> str:
-    """Cents, and smaller where the amount is; limits without trailing zeros."""
-    rounded = amount.quantize(Decimal("0.01")) if amount >= Decimal("0.01") else amount.normalize()
-    return f"{rounded:f} USD"

@@ -19,6 +19,7 @@ from benchmarking.jobs.planner import MeasurementPlan
 from benchmarking.jobs.quote import JobQuote, JobRefusedError, quote_job
 from benchmarking.jobs.step import Ring
 from benchmarking.models import BenchmarkJob, Machine, Price, RemoteHost
+from benchmarking.money import usd_text
 from benchmarking.probe.plan import StackRequest, Work, build_plan
 from benchmarking.specs import DeviceKind
 
@@ -179,5 +180,5 @@ def _queued_message(job: BenchmarkJob, plan: MeasurementPlan, quote: JobQuote) -
     if left_out := len(plan.work) - job.planned_count:
         parts.append(f"{left_out} are being measured by other jobs.")
     if quote.maximum_usd is not None:
-        parts.append(f"It costs at most {job.maximum_usd:.2f} USD.")
+        parts.append(f"It costs at most {usd_text(job.maximum_usd)}.")
     return " ".join(parts)

@@ -22,6 +22,7 @@ from benchmarking.jobs import budget
 from benchmarking.jobs.lifecycle import State as JobState
 from benchmarking.jobs.lifecycle import write_event
 from benchmarking.models import BenchmarkJob, CloudInstance
+from benchmarking.money import usd_text
 
 State = CloudInstance.State
 
@@ -242,7 +243,7 @@ def _finish(
         if finished:
             cost_usd = budget.settle(instance)
             what = instance.instance_id or f"{instance.instance_type} in {instance.zone}"
-            cost = f" It cost {cost_usd:.2f} USD." if instance.instance_id else ""
+            cost = f" It cost {usd_text(cost_usd)}." if instance.instance_id else ""
             write_event(instance.job, message=f"{what}: {message}{cost}")
     return finished
 

@@ -23,6 +23,7 @@ from benchmarking.jobs.expected_stack import expected_stack
 from benchmarking.jobs.planner import MeasurementPlan, plan_measurements
 from benchmarking.jobs.quote import JobQuote, JobRefusedError, quote_job
 from benchmarking.models import Architecture, BenchmarkJob, Device, Machine, Price, RemoteHost
+from benchmarking.money import usd_digits, usd_text
 from benchmarking.probe.plan import StackRequest
 from benchmarking.specs import Engine, Precision, StackSpec
 
@@ -262,8 +263,9 @@ def _limit_sentence(maximum_usd: Decimal) -> str:
     now = spending()
     if maximum_usd > now.left_this_month_usd:
         return (
-            f"The job may cost {maximum_usd:.2f} USD, and {now.left_this_month_usd:.2f} of this "
-            f"month's {now.limits.usd_per_month:.2f} USD are left (BENCHMARK_USD_PER_MONTH)."
+            f"The job may cost {usd_text(maximum_usd)}, and "
+            f"{usd_digits(now.left_this_month_usd)} of this month's "
+            f"{usd_text(now.limits.usd_per_month)} are left (BENCHMARK_USD_PER_MONTH)."
         )
     return ""
 

@@ -14,6 +14,7 @@ from benchmarking.catalogue.selectors import newest_price
 from benchmarking.hosts.ec2.options import launch_regions
 from benchmarking.jobs.deadlines import instance_lifetime, job_time
 from benchmarking.models import BenchmarkJob, Machine, Price
+from benchmarking.money import usd_text
 
 HostKind = BenchmarkJob.HostKind
 
@@ -119,7 +120,7 @@ def quote_job(
     if affordable_seconds < shortest:
         needed = _cents(usd_per_hour * _hours(overhead_seconds + shortest))
         raise JobRefusedError(
-            f"{limit_usd:.2f} USD are too little: booting and the shortest useful run on "
+            f"{usd_text(limit_usd)} are too little: booting and the shortest useful run on "
             f"{machine} at {usd_per_hour.normalize():f} USD an hour need {needed} USD."
         )
     return _quote(
@@ -151,8 +152,8 @@ def _limit_usd(maximum_usd: Decimal | None) -> Decimal:
         return limit
     if maximum_usd > limit:
         raise JobRefusedError(
-            f"A job may cost at most {limit:.2f} USD (BENCHMARK_USD_PER_JOB), not "
-            f"{maximum_usd:.2f} USD."
+            f"A job may cost at most {usd_text(limit)} (BENCHMARK_USD_PER_JOB), not "
+            f"{usd_text(maximum_usd)}."
         )
     if not maximum_usd > 0:
         raise JobRefusedError("The most that a job may cost must be above 0 USD.")

@@ -27,6 +27,7 @@ from benchmarking.management.benchmark_options import (
 )
 from benchmarking.management.following_jobs import INTERRUPTED_EXIT_CODE, follow_job
 from benchmarking.models import BenchmarkJob
+from benchmarking.money import usd_text
 from benchmarking.probe.plan import build_plan
 from benchmarking.progress import format_duration
 from benchmarking.specs import DeviceKind, Engine, StackSpec
@@ -157,7 +158,7 @@ def _expected_cost(proposal: Proposal) -> str:
         cost = None if quote is None else quote.expected_usd
     else:
         cost = proposal.plan.expected_cost_usd
-    return "" if cost is None else f", expected cost {cost:.2f} USD"
+    return "" if cost is None else f", expected cost {usd_text(cost)}"
 
 
 def _bill(proposal: Proposal, quote: JobQuote) -> str:
@@ -167,7 +168,7 @@ def _bill(proposal: Proposal, quote: JobQuote) -> str:
     longest = format_duration(float(quote.maximum_hours) * 3600)
     hourly = price.usd_per_hour.normalize()
     return (
-        f"At most {proposal.agreed_usd:.2f} USD at {hourly:f} USD an hour ({origin}); "
+        f"At most {usd_text(proposal.agreed_usd)} at {hourly:f} USD an hour ({origin}); "
         f"it ends at the latest {longest} after its start."
         + (" That is too short for all of it." if quote.is_cut_short else "")
     )

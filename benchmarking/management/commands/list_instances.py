@@ -14,6 +14,7 @@ from benchmarking.management.instance_options import (
     chosen_regions,
     report_failures,
 )
+from benchmarking.money import usd_digits
 from benchmarking.progress import format_duration
 
 _HEADINGS = ("region", "instance", "type", "state", "age", "job", "USD so far")
@@ -45,7 +46,7 @@ class Command(BaseCommand):
                 instance.state,
                 "-" if age is None else format_duration(age.total_seconds()),
                 instance.job_id or "-",
-                "?" if cost_usd is None else f"{cost_usd:.2f}",
+                "?" if cost_usd is None else usd_digits(cost_usd),
             )
 
         regions = chosen_regions(options)

@@ -44,6 +44,19 @@ def test_r17_terminated_only_when_a_description_says_so(worker: Worker, clock: T
     assert JobEvent.objects.last().message.endswith("It cost 0.10 USD.")
 
 
+def test_r17_cost_of_a_short_life_is_not_rounded_away(worker: Worker, clock: Travel) -> None:
+    worker.boot()
+    CloudInstance.objects.update(usd_per_hour=Decimal("0.0042"))
+    worker.clean_up()
+    clock.shift(timedelta(minutes=6))
+
+    worker.cloud.change(worker.cloud.live[0].id, state="terminated")
+    assert worker.release()
+
+    assert only_row().cost_usd == Decimal("0.000420")
+    assert JobEvent.objects.last().message.endswith("It cost 0.00042 USD.")
+
+
 @pytest.mark.parametrize("point", ["before terminate", "after terminate", "before find"])
 def test_r17_death_while_ending_ends_it_all_the_same(worker: Worker, point: str) -> None:
     worker.boot()
