@@ -2,7 +2,8 @@
 
 The planner of benchmarks would say it more exactly, but asks the database and every layer; a page
 says it for dozens of rows. The same batch sizes and repeats, applied to the forecast's own
-iteration times, come within a factor of three of it.
+iteration times, come within a factor of three of it. A machine that is launched boots first, as
+in the quote of a job.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from benchmarking.jobs.planner import (
     SECONDS_PER_ITEM,
     SECONDS_PER_NETWORK,
 )
+from benchmarking.jobs.proposal import default_host_kind
+from benchmarking.jobs.quote import usual_boot_seconds
 from benchmarking.models import ArchitectureLayer, Machine
 from benchmarking.probe.plan import default_sampling
 from benchmarking.specs import DeviceKind
@@ -41,7 +44,10 @@ class LayerCounts:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What measuring would take; ``usd`` is ``None`` where no price is known."""
+    """What measuring would take, the machine's boot included.
+
+    ``usd`` is ``None`` where no price is known.
+    """
 
     seconds: float
     usd: float | None
@@ -116,7 +122,8 @@ def measuring_effort(series: Series, layers: Mapping[int, LayerCounts]) -> Effor
             seconds += sampling.iteration.expected_seconds(iteration_seconds) + SECONDS_PER_ITEM
     if not seconds:
         return None
-    seconds += SECONDS_PER_NETWORK
+    # Which computers answer over SSH instead, a page of dozens of rows does not ask.
+    seconds += SECONDS_PER_NETWORK + usual_boot_seconds(default_host_kind(machine, ()))
     usd_per_hour = series.price.usd_per_hour if series.price else None
     return Effort(seconds, None if usd_per_hour is None else float(usd_per_hour) * seconds / 3600)
 

@@ -76,6 +76,11 @@ class JobQuote:
         return self.time_budget_seconds < self.expected_seconds
 
 
+def usual_boot_seconds(host_kind: str) -> float:
+    """Usual time from a launch until measuring begins; 0 where no machine is launched."""
+    return USUAL_BOOT_SECONDS if host_kind == HostKind.EC2 else 0.0
+
+
 def quote_job(
     *,
     machine: Machine,
@@ -171,7 +176,7 @@ def _quote(
     is_paid = price is not None
     until_deadline = job_time(host_kind, budget_seconds)
     longest = instance_lifetime(budget_seconds) if is_paid else until_deadline
-    boot_seconds = USUAL_BOOT_SECONDS if is_paid else 0.0
+    boot_seconds = usual_boot_seconds(host_kind)
     maximum_hours = _hours(longest.total_seconds())
     expected_usd = maximum_usd = None
     if price is not None:

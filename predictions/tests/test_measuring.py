@@ -37,7 +37,8 @@ def test_u4_where_nothing_is_measured_the_layers_the_minutes_and_the_dollars_are
     sizes = [size for size in usual if size <= 1.25 * one.largest_batch]
     iterations = 13 * sum(times[size] for size in sizes) / 1000
     layer_work = iterations * 0.8 * 20 / 50
-    expected = iterations + layer_work + 0.05 * len(sizes) * 21 + 1
+    booting = 240
+    expected = booting + iterations + layer_work + 0.05 * len(sizes) * 21 + 1
     assert effort.seconds == pytest.approx(expected)
     assert effort.usd == pytest.approx(expected / 3600 * 0.526)
     assert measuring_sentence(one, layers) == (
@@ -69,7 +70,13 @@ def test_of_a_network_that_the_probe_cannot_build_only_layers_are_timed(series):
     one, layers = series("aws-g4dn.xlarge")
     whole = measuring_effort(one, layers)
     one.architecture.source = "upload"
-    assert measuring_effort(one, layers).seconds < whole.seconds / 2
+    booting = 240
+    assert measuring_effort(one, layers).seconds - booting < (whole.seconds - booting) / 2
+
+
+def test_only_a_machine_that_is_launched_boots_first(series):
+    assert not measuring_effort(*series("gcp-unpriced")).seconds > 240
+    assert measuring_effort(*series("aws-g4dn.xlarge")).seconds > 240
 
 
 def test_without_a_price_only_the_time_is_said(series):
