@@ -3,6 +3,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 # As a shell reports a program that Ctrl-C ended.
 INTERRUPTED_EXIT_CODE = 130
@@ -24,6 +25,9 @@ def _run(arguments: list[str]) -> None:
     from django.core.management.base import CommandParser
     from django.db import Error
 
+    if (line := _refusal_of_empty_value(arguments)) is not None:
+        print(line, file=sys.stderr)
+        sys.exit(2)
     CommandParser.print_usage = _print_no_usage  # type: ignore[method-assign, assignment]
     try:
         execute_from_command_line(arguments)
@@ -40,6 +44,30 @@ def _run(arguments: list[str]) -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+
+
+def _refusal_of_empty_value(arguments: list[str]) -> str | None:
+    """What an empty argument of our commands gets, as from a script's variable that is not set.
+
+    It would be taken for an option that is left out, or for the folder in which one happens to be.
+    """
+    command = arguments[1] if len(arguments) > 1 else ""
+    folders = Path(__file__).parent.glob("*/management/commands")
+    if not any((folder / f"{command}.py").is_file() for folder in folders):
+        return None
+    before = ""
+    for argument in arguments[2:]:
+        option, equals, value = argument.partition("=")
+        if equals and option.startswith("-") and not value.strip():
+            before, argument = option, ""
+        if not argument.strip():
+            name = f"argument {before}" if before.startswith("-") else "an argument"
+            return (
+                f"manage.py {command}: error: {name}: its value is empty; give one that --help "
+                "allows, or leave it out"
+            )
+        before = argument
+    return None
 
 
 def _print_no_usage(*_: object) -> None:

@@ -179,6 +179,6 @@ def _queued_message(job: BenchmarkJob, plan: MeasurementPlan, quote: JobQuote) -
     parts = [f"{job.planned_count} pieces of work planned."]
     if left_out := len(plan.work) - job.planned_count:
         parts.append(f"{left_out} are being measured by other jobs.")
-    if quote.maximum_usd is not None:
+    if job.maximum_usd is not None:
         parts.append(f"It costs at most {usd_text(job.maximum_usd)}.")
     return " ".join(parts)

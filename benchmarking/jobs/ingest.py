@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from benchmarking.auxiliary_heads import has_auxiliary_heads
-from benchmarking.jobs.provenance import check_provenance, find_machine, pin_cpu
+from benchmarking.jobs.provenance import ProvenanceError, check_provenance, find_machine, pin_cpu
 from benchmarking.models import (
     Architecture,
     BenchmarkJob,
@@ -94,6 +94,8 @@ def store_results(records: Sequence[ResultLine], *, machine: Machine | None = No
     with transaction.atomic():
         for environment, lines in _split_runs(records):
             _refuse_contradictions(lines)
+            if not (machine or environment.machine):
+                raise ProvenanceError("the results name no machine; say which with --machine")
             target = machine or find_machine(environment.machine)
             run, is_new = open_run(environment, machine=target)
             counts.runs += is_new

@@ -25,7 +25,7 @@ def find_machine(slug: str) -> Machine:
         if machine is not None:
             return machine
     if not slug:
-        raise ProvenanceError("the results name no machine; say which with --machine")
+        raise ProvenanceError("no machine is named; /machines/ and the admin list the known ones")
     known = Machine.objects.values_list("slug", flat=True)
     hint = did_you_mean(slug, known) or "; /machines/ and the admin list the known ones"
     raise ProvenanceError(f"unknown machine {quoted(slug)}{hint}")

@@ -162,13 +162,13 @@ def _expected_cost(proposal: Proposal) -> str:
 
 
 def _bill(proposal: Proposal, quote: JobQuote) -> str:
-    price = quote.price
-    assert price is not None
+    price, agreed_usd = quote.price, proposal.agreed_usd
+    assert price is not None and agreed_usd is not None
     origin = f"{price.kind}, {price.region}, {price.as_of or 'undated'}"
     longest = format_duration(float(quote.maximum_hours) * 3600)
     hourly = price.usd_per_hour.normalize()
     return (
-        f"At most {usd_text(proposal.agreed_usd)} at {hourly:f} USD an hour ({origin}); "
+        f"At most {usd_text(agreed_usd)} at {hourly:f} USD an hour ({origin}); "
         f"it ends at the latest {longest} after its start."
         + (" That is too short for all of it." if quote.is_cut_short else "")
     )
