@@ -6,6 +6,7 @@ roofline answers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from benchmarking.specs import (
@@ -19,18 +20,26 @@ from benchmarking.specs import (
 
 
 class Estimates(Protocol):
-    """Expected times on a device, for planning only."""
+    """Expected times on a device, for planning only.
+
+    Times are asked for at several batch sizes at once and come in their order: most of the work
+    is the same for all of them, and a plan asks for thousands.
+    """
 
     def layer_seconds(
-        self, layer: ConvolutionSpec, batch_size: int, operation: Pass, device: DeviceSpec
-    ) -> float:
-        """Seconds of one pass of one convolution layer."""
+        self,
+        layer: ConvolutionSpec,
+        batch_sizes: Sequence[int],
+        operation: Pass,
+        device: DeviceSpec,
+    ) -> list[float]:
+        """Seconds of one pass of one convolution layer, at each batch size."""
         ...
 
     def iteration_seconds(
-        self, network: TracedNetwork, batch_size: int, device: DeviceSpec
-    ) -> float:
-        """Seconds of one whole training iteration."""
+        self, network: TracedNetwork, batch_sizes: Sequence[int], device: DeviceSpec
+    ) -> list[float]:
+        """Seconds of one whole training iteration, at each batch size."""
         ...
 
     def largest_batch(self, network: TracedNetwork, device: DeviceSpec) -> int | None:
@@ -60,26 +69,37 @@ class RooflineEstimates:
         self.launch_seconds = launch_seconds
 
     def layer_seconds(
-        self, layer: ConvolutionSpec, batch_size: int, operation: Pass, device: DeviceSpec
-    ) -> float:
-        """Seconds of one pass; each reads two of input, output and filter and writes the third."""
-        elements = batch_size * (layer.input_elements + layer.output_elements)
-        moved_bytes = FLOAT32_BYTES * (elements + layer.weight_elements)
-        return self._seconds(batch_size * layer.multiply_adds, moved_bytes, device)
+        self,
+        layer: ConvolutionSpec,
+        batch_sizes: Sequence[int],
+        operation: Pass,
+        device: DeviceSpec,
+    ) -> list[float]:
+        """Each pass reads two of input, output and filter and writes the third."""
+        multiply_adds = layer.multiply_adds
+        bytes_per_example = FLOAT32_BYTES * (layer.input_elements + layer.output_elements)
+        bytes_fixed = FLOAT32_BYTES * layer.weight_elements
+        return [
+            self._seconds(size * multiply_adds, size * bytes_per_example + bytes_fixed, device)
+            for size in batch_sizes
+        ]
 
     def iteration_seconds(
-        self, network: TracedNetwork, batch_size: int, device: DeviceSpec
-    ) -> float:
+        self, network: TracedNetwork, batch_sizes: Sequence[int], device: DeviceSpec
+    ) -> list[float]:
         """The traced operations, one after the other."""
-        return sum(
-            self._seconds(
-                batch_size * operation.multiply_adds_per_example,
-                batch_size * operation.bytes_per_example + operation.bytes_fixed,
-                device,
-                calls=operation.calls,
+        return [
+            sum(
+                self._seconds(
+                    size * operation.multiply_adds_per_example,
+                    size * operation.bytes_per_example + operation.bytes_fixed,
+                    device,
+                    calls=operation.calls,
+                )
+                for operation in network.operations
             )
-            for operation in network.operations
-        )
+            for size in batch_sizes
+        ]
 
     def largest_batch(self, network: TracedNetwork, device: DeviceSpec) -> int | None:
         """Usable memory less the parameters' tensors, over the bytes kept for one example."""

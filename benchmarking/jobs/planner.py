@@ -7,9 +7,12 @@ iteration only for its own machine. Work of other jobs under way counts as done.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
+from operator import attrgetter
 
 from benchmarking.auxiliary_heads import has_auxiliary_heads
 from benchmarking.catalogue.selectors import newest_price
@@ -118,6 +121,22 @@ def plan_measurements(
     return planner.plan(list(architectures), batch_sizes, rounds)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An architecture that is to be measured, and what its timings are made of."""
+
+    architecture: Architecture
+    network: TracedNetwork
+    auxiliary_heads: bool
+    passes: Mapping[ConvolutionSpec, tuple[Pass, ...]]
+
+    @classmethod
+    def of(cls, architecture: Architecture) -> _Wanted:
+        network = architecture.to_spec()
+        heads = has_auxiliary_heads(architecture)
+        return cls(architecture, network, heads, passes_of_layers(network))
+
+
 class _Planner:
     def __init__(
         self,
@@ -140,21 +159,15 @@ class _Planner:
     def plan(
         self, architectures: list[Architecture], batch_sizes: Sequence[int] | None, rounds: int
     ) -> MeasurementPlan:
-        networks = [
-            (architecture, architecture.to_spec(), has_auxiliary_heads(architecture))
-            for architecture in architectures
-        ]
+        networks = [_Wanted.of(architecture) for architecture in architectures]
         known = KnownTimings(
             machine=self.machine,
             stack=self.stack,
             optimizer=self.optimizer,
             architectures=architectures,
         )
-        scale = self._measured_over_estimated({network.slug: network for _, network, _ in networks})
-        usable = {
-            (network.slug, network.image_size): self._usable_batch_sizes(network, batch_sizes)
-            for _, network, _ in networks
-        }
+        scale = self._measured_over_estimated({one.network.slug: one.network for one in networks})
+        usable = [self._usable_batch_sizes(one.network, batch_sizes) for one in networks]
         self._note_what_is_left_out(networks)
         work: list[Work] = []
         expected_seconds = 0.0
@@ -162,23 +175,18 @@ class _Planner:
         for round_number in range(1, rounds + 1):
             # A layer that several networks share is timed once a round.
             planned: set[tuple[str, int, Pass]] = set()
-            for architecture, network, heads in networks:
-                sizes = usable[network.slug, network.image_size]
+            for one, sizes in zip(networks, usable, strict=True):
                 iterations: list[IterationWork] = []
-                if self._can_time_iterations(architecture):
-                    iterations, done = self._iteration_work(
-                        network, heads, sizes, round_number, known
-                    )
+                if self._can_time_iterations(one.architecture):
+                    iterations, done = self._iteration_work(one, sizes, round_number, known)
                     already_measured += done
-                layers, done = self._layer_work(network, sizes, round_number, known, planned)
+                layers, done = self._layer_work(one.passes, sizes, round_number, known, planned)
                 already_measured += done
                 work += iterations
                 work += layers
-                expected_seconds += scale * sum(
-                    self._iteration_seconds(network, item) for item in iterations
-                )
+                expected_seconds += scale * self._iterations_seconds(one.network, iterations)
                 expected_seconds += SECONDS_PER_NETWORK * bool(iterations)
-                expected_seconds += scale * sum(self._layer_seconds(item) for item in layers)
+                expected_seconds += scale * self._layers_seconds(layers)
                 if self.stack.engine is Engine.DNNMARK:
                     expected_seconds += SECONDS_PER_DNNMARK_LAYER * len(
                         {item.layer for item in layers}
@@ -200,24 +208,20 @@ class _Planner:
     def _can_time_iterations(self, architecture: Architecture) -> bool:
         return times_iterations(self.stack.engine) and architecture.source == BUILDABLE_SOURCE
 
-    def _note_what_is_left_out(
-        self, networks: Sequence[tuple[Architecture, TracedNetwork, bool]]
-    ) -> None:
+    def _note_what_is_left_out(self, networks: Sequence[_Wanted]) -> None:
         engine = self.stack.engine
         if not times_iterations(engine):
             self.left_out.append(
                 "DNNMark times layers and no whole iterations; use the torch engine for those."
             )
         self.left_out += [
-            f"{architecture.slug} is no torchvision network: only its layers can be timed."
-            for architecture, _, _ in networks
-            if times_iterations(engine) and architecture.source != BUILDABLE_SOURCE
+            f"{one.architecture.slug} is no torchvision network: only its layers can be timed."
+            for one in networks
+            if times_iterations(engine) and one.architecture.source != BUILDABLE_SOURCE
         ]
         refused = {
-            network.slug: {
-                layer for layer in passes_of_layers(network) if not can_time_layer(engine, layer)
-            }
-            for _, network, _ in networks
+            one.network.slug: {layer for layer in one.passes if not can_time_layer(engine, layer)}
+            for one in networks
         }
         self.left_out += _sentences_about_refused(
             {slug: layers for slug, layers in refused.items() if layers}
@@ -245,12 +249,12 @@ class _Planner:
 
     def _iteration_work(
         self,
-        network: TracedNetwork,
-        auxiliary_heads: bool,
+        wanted: _Wanted,
         sizes: Iterable[int],
         round_number: int,
         known: KnownTimings,
     ) -> tuple[list[IterationWork], int]:
+        network = wanted.network
         work: list[IterationWork] = []
         done = 0
         for size in sizes:
@@ -263,7 +267,7 @@ class _Planner:
                     IterationWork(
                         architecture=network.slug,
                         image_size=network.image_size,
-                        auxiliary_heads=auxiliary_heads,
+                        auxiliary_heads=wanted.auxiliary_heads,
                         batch_size=size,
                         optimizer=self.optimizer,
                         round=round_number,
@@ -273,7 +277,7 @@ class _Planner:
 
     def _layer_work(
         self,
-        network: TracedNetwork,
+        passes_of_layers: Mapping[ConvolutionSpec, tuple[Pass, ...]],
         sizes: Sequence[int],
         round_number: int,
         known: KnownTimings,
@@ -281,39 +285,46 @@ class _Planner:
     ) -> tuple[list[ConvolutionWork], int]:
         work: list[ConvolutionWork] = []
         done = 0
-        for layer, passes in passes_of_layers(network).items():
+        for layer, passes in passes_of_layers.items():
             if not can_time_layer(self.stack.engine, layer):
                 continue
+            key = layer.key
             for size in sizes:
                 wanted = [
-                    operation for operation in passes if (layer.key, size, operation) not in planned
+                    operation for operation in passes if (key, size, operation) not in planned
                 ]
                 missing = tuple(
                     operation
                     for operation in wanted
-                    if known.layers[layer.key, size, operation] < round_number
+                    if known.layers[key, size, operation] < round_number
                 )
-                planned.update((layer.key, size, operation) for operation in wanted)
+                planned.update((key, size, operation) for operation in wanted)
                 done += len(wanted) - len(missing)
                 if not missing:
                     continue
-                if known.layer_is_hopeless(layer.key, size):
+                if known.layer_is_hopeless(key, size):
                     self.hopeless_count += len(missing)
                     continue
                 work.append(ConvolutionWork(layer, size, missing, round_number))
         return work, done
 
-    def _iteration_seconds(self, network: TracedNetwork, item: IterationWork) -> float:
-        seconds = self.estimates.iteration_seconds(network, item.batch_size, self.device)
-        return self.sampling.iteration.expected_seconds(seconds)
+    def _iterations_seconds(self, network: TracedNetwork, items: Iterable[IterationWork]) -> float:
+        sizes = [item.batch_size for item in items]
+        seconds = self.estimates.iteration_seconds(network, sizes, self.device)
+        return sum(map(self.sampling.iteration.expected_seconds, seconds))
 
-    def _layer_seconds(self, item: ConvolutionWork) -> float:
-        return sum(
-            self.sampling.convolution.expected_seconds(
-                self.estimates.layer_seconds(item.layer, item.batch_size, operation, self.device)
-            )
-            for operation in item.passes
-        )
+    def _layers_seconds(self, items: Iterable[ConvolutionWork]) -> float:
+        """Of work that comes layer by layer."""
+        total = 0.0
+        for layer, items_of_layer in groupby(items, key=attrgetter("layer")):
+            sizes: dict[Pass, list[int]] = defaultdict(list)
+            for item in items_of_layer:
+                for operation in item.passes:
+                    sizes[operation].append(item.batch_size)
+            for operation, batch_sizes in sizes.items():
+                seconds = self.estimates.layer_seconds(layer, batch_sizes, operation, self.device)
+                total += sum(map(self.sampling.convolution.expected_seconds, seconds))
+        return total
 
     def _measured_over_estimated(self, networks: dict[str, TracedNetwork]) -> float:
         """How much longer this machine's iterations took than estimated, 1 if none was timed."""
@@ -325,15 +336,20 @@ class _Planner:
         ).values_list(
             "architecture__slug", "architecture__image_size", "batch_size", "milliseconds"
         )
-        ratios = [
-            milliseconds
-            / 1000
-            / self.estimates.iteration_seconds(networks[slug], batch_size, self.device)
-            for slug, image_size, batch_size, milliseconds in rows.order_by("-id")[
-                :CALIBRATION_TIMINGS
+        timed: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for slug, image_size, batch_size, milliseconds in rows.order_by("-id")[
+            :CALIBRATION_TIMINGS
+        ]:
+            if networks[slug].image_size == image_size:
+                timed[slug].append((batch_size, milliseconds))
+        ratios: list[float] = []
+        for slug, points in timed.items():
+            sizes = [batch_size for batch_size, _ in points]
+            estimated = self.estimates.iteration_seconds(networks[slug], sizes, self.device)
+            ratios += [
+                milliseconds / 1000 / seconds
+                for (_, milliseconds), seconds in zip(points, estimated, strict=True)
             ]
-            if networks[slug].image_size == image_size
-        ]
         return statistics.median(ratios) if ratios else 1.0
 
 

@@ -60,28 +60,33 @@ def test_layer_bound_by_arithmetic() -> None:
     layer = ConvolutionSpec(256, 32, 32, 256, 3, 3, padding_height=1, padding_width=1)
     estimates = RooflineEstimates(attained_share=1.0, launch_seconds=0.0)
 
-    seconds = estimates.layer_seconds(layer, 8, Pass.FORWARD, DEVICE)
+    seconds = estimates.layer_seconds(layer, [8, 2], Pass.FORWARD, DEVICE)
 
-    assert seconds == pytest.approx(2 * 8 * layer.multiply_adds / 1e12)
+    assert seconds == pytest.approx([2 * size * layer.multiply_adds / 1e12 for size in (8, 2)])
 
 
 def test_layer_bound_by_bandwidth() -> None:
     layer = ConvolutionSpec(64, 32, 32, 64, 1, 1, groups=64)
     estimates = RooflineEstimates(attained_share=1.0, launch_seconds=1e-6)
 
-    seconds = estimates.layer_seconds(layer, 8, Pass.BACKWARD_DATA, DEVICE)
+    seconds = estimates.layer_seconds(layer, [1, 8], Pass.BACKWARD_DATA, DEVICE)
 
-    assert seconds == pytest.approx(4 * (8 * 2 * 64 * 1024 + 64) / 1e11 + 1e-6)
+    assert seconds == pytest.approx(
+        [4 * (size * 2 * 64 * 1024 + 64) / 1e11 + 1e-6 for size in (1, 8)]
+    )
 
 
 def test_iteration_is_the_sum_of_its_operations() -> None:
     estimates = RooflineEstimates(attained_share=0.5, launch_seconds=1e-3)
 
-    seconds = estimates.iteration_seconds(NETWORK, 4, DEVICE)
+    seconds = estimates.iteration_seconds(NETWORK, [4, 1], DEVICE)
 
-    arithmetic = 2 * 4 * 1e9 / 1e12
-    traffic = (4 * 1e8 + 5e8) / 1e11
-    assert seconds == pytest.approx((arithmetic + traffic) / 0.5 + 4e-3)
+    def expected(size: int) -> float:
+        arithmetic = 2 * size * 1e9 / 1e12
+        traffic = (size * 1e8 + 5e8) / 1e11
+        return (arithmetic + traffic) / 0.5 + 4e-3
+
+    assert seconds == pytest.approx([expected(4), expected(1)])
 
 
 def test_largest_batch_is_what_the_parameters_leave() -> None:
@@ -103,7 +108,9 @@ def test_network_larger_than_the_memory_fits_with_no_batch() -> None:
 def test_device_without_rates_gets_ordinary_ones(kind: DeviceKind) -> None:
     unknown = replace(DEVICE, kind=kind, fp32_tflops=None, bandwidth_gb_s=None)
 
-    assert 0 < RooflineEstimates().iteration_seconds(NETWORK, 1, unknown) < 10
+    (seconds,) = RooflineEstimates().iteration_seconds(NETWORK, [1], unknown)
+
+    assert 0 < seconds < 10
 
 
 def test_better_estimates_can_be_registered(registered: None) -> None:

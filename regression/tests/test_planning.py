@@ -23,8 +23,11 @@ def test_it_is_registered_when_django_starts() -> None:
 
 
 def test_a_gpus_iterations_come_from_the_estimator() -> None:
-    expected = shipped_estimator().estimate(NETWORK, GPU, [16], Precision.FP32).iteration_ms[0]
-    assert LearntEstimates().iteration_seconds(NETWORK, 16, GPU) == pytest.approx(expected / 1e3)
+    expected = shipped_estimator().estimate(NETWORK, GPU, [16, 2], Precision.FP32).iteration_ms
+    assert LearntEstimates().iteration_seconds(NETWORK, [16, 2], GPU) == pytest.approx(
+        expected / 1e3
+    )
+    assert LearntEstimates().iteration_seconds(NETWORK, [], GPU) == []
 
 
 @pytest.mark.parametrize(
@@ -34,8 +37,15 @@ def test_a_gpus_iterations_come_from_the_estimator() -> None:
 def test_what_the_estimator_does_not_cover_keeps_the_roofline(
     device: DeviceSpec, batch_size: int
 ) -> None:
-    roofline = RooflineEstimates().iteration_seconds(NETWORK, batch_size, device)
-    assert LearntEstimates().iteration_seconds(NETWORK, batch_size, device) == roofline
+    roofline = RooflineEstimates().iteration_seconds(NETWORK, [batch_size], device)
+    assert LearntEstimates().iteration_seconds(NETWORK, [batch_size], device) == roofline
+
+
+def test_batch_sizes_beyond_the_estimator_leave_the_others_learnt() -> None:
+    learnt, roofline, again = LearntEstimates().iteration_seconds(NETWORK, [16, 4096, 16], GPU)
+    assert LearntEstimates().iteration_seconds(NETWORK, [16], GPU) == pytest.approx([learnt])
+    assert [roofline] == RooflineEstimates().iteration_seconds(NETWORK, [4096], GPU)
+    assert again == learnt
 
 
 def test_memory_is_judged_as_in_forecasts() -> None:

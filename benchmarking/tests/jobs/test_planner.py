@@ -57,14 +57,18 @@ class RoundEstimates:
         self.largest = largest
 
     def layer_seconds(
-        self, layer: ConvolutionSpec, batch_size: int, operation: Pass, device: DeviceSpec
-    ) -> float:
-        return 1.0
+        self,
+        layer: ConvolutionSpec,
+        batch_sizes: Sequence[int],
+        operation: Pass,
+        device: DeviceSpec,
+    ) -> list[float]:
+        return [1.0] * len(batch_sizes)
 
     def iteration_seconds(
-        self, network: TracedNetwork, batch_size: int, device: DeviceSpec
-    ) -> float:
-        return 10.0
+        self, network: TracedNetwork, batch_sizes: Sequence[int], device: DeviceSpec
+    ) -> list[float]:
+        return [10.0] * len(batch_sizes)
 
     def largest_batch(self, network: TracedNetwork, device: DeviceSpec) -> int | None:
         return self.largest
