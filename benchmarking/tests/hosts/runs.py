@@ -96,9 +96,10 @@ def start(runs: Runs, job: HostJob, program: str) -> int:
     """Put and start the program; return the process group of its shell."""
     put(runs, job, program)
     runs.host().start(job)
-    path = runs.folder(job) / "process"
-    wait_until(lambda: path.exists() and path.read_text().count("\n") == 2)
-    return int(path.read_text().split()[0])
+    wait_until(lambda: _group(runs, job) is not None)
+    group = _group(runs, job)
+    assert group is not None
+    return group
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -117,13 +118,17 @@ def wait_for_text(runs: Runs, job: HostJob, text: bytes) -> None:
 
 def wait_for_end(runs: Runs, job: HostJob) -> ProcessReport:
     """The report of the probe that has ended."""
-    path = runs.folder(job) / "process"
-    wait_until(
-        lambda: bool(path.read_text()) and _group_has_ended(int(path.read_text().split()[0]))
-    )
+    wait_until(lambda: (group := _group(runs, job)) is not None and _group_has_ended(group))
     report = runs.host().poll(job)
     assert report.status is ProcessStatus.ENDED
     return report
+
+
+def _group(runs: Runs, job: HostJob) -> int | None:
+    """The process group of the probe's shell, once that shell has written all that it writes."""
+    path = runs.folder(job) / "process"
+    text = path.read_text() if path.exists() else ""
+    return int(text.split()[0]) if text.count("\n") == 2 else None
 
 
 def _printed(runs: Runs, job: HostJob) -> bytes:
@@ -143,5 +148,6 @@ def has_ended(pid: int) -> bool:
     """Whether nothing of the process is left but its exit code."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
+        # The latter where it goes between opening and reading.
         return True
