@@ -12,6 +12,7 @@ what software stacks differ by. Only figures of groups come out, no rows of the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +25,8 @@ from regression.estimator_baselines import baseline_errors
 from regression.layer_features import FloatArray
 from regression.public_data.examples import is_toy
 from regression.public_data.layer_timings import LayerTimings
-from regression.step_calibration import NARROW_COLUMNS, Collection, chip_of
+from regression.ratio_errors import ratio_errors
+from regression.step_calibration import NARROW_COLUMNS, Collection, StepContext, chip_of
 from regression.step_estimator import (
     NARROW_SHARE,
     forecast_context,
@@ -252,8 +254,22 @@ def summarize(results: Sequence[LeftOut], examples: Sequence[StepExample]) -> di
                         },
                     }
                 )
-        splits.append({"left_out": result.split, "rows": rows})
+        ratios = ratio_errors(_curves(result, examples, counted))
+        splits.append({"left_out": result.split, "rows": rows, "ratios": ratios})
     return {"nominal_coverage": COVERAGE, "splits": splits}
+
+
+def _curves(
+    result: LeftOut, examples: Sequence[StepExample], counted: NDArray[np.bool_]
+) -> list[dict[int, float]]:
+    """Errors by batch size of what is alike but for the batch size."""
+    curves: dict[tuple[str, int, StepContext, IterationWork], dict[int, float]] = {}
+    for i in np.flatnonzero(counted & np.isfinite(result.errors)).tolist():
+        example = examples[i]
+        # The same terms are the same network at the same image size.
+        key = (example.network, id(example.terms), example.context, example.work)
+        curves.setdefault(key, {})[example.batch_size] = float(result.errors[i])
+    return list(curves.values())
 
 
 def _figures(errors: FloatArray) -> dict[str, float]:
@@ -311,5 +327,10 @@ def format_table(report: Mapping[str, Any]) -> str:
                 f"{row['p90']:>7.1f}{row['bias']:>7.1f}{row['coverage']:>9.2f}"
                 f"{row['median_relative_width']:>7.2f}  {baselines}"
             )
+        if ratios := split.get("ratios"):
+            listed = ", ".join(
+                f"{100 * math.expm1(row['p80']):.0f} % at {row['doublings']}" for row in ratios
+            )
+            lines.append(f"  80 % of ratios of two batch sizes, by doublings, within: {listed}")
         lines.append("")
     return "\n".join(lines)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 
 import pytest
+from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from predictions.advice import (
+    RATIO_ERRORS,
     Candidate,
     advise,
     advise_together,
     find_jumps,
     pareto_front,
 )
+from regression.ratio_errors import ratio_errors
+from regression.stored_reports import stored_estimator_report
 
 
 def candidate(place: str, batch_size: int, seconds: float, usd: float | None, error=0.1, **more):
@@ -60,7 +66,7 @@ class TestAdvise:
     def test_u12_batch_sizes_of_one_estimated_curve_share_its_error(self):
         """However wide the interval: half as fast on the same curve is slower, and said so."""
         wide = {"error": 0.5, "source": "estimated"}
-        curve = ((4, 200), (16, 111), (64, 100), (128, 106), (256, 113))
+        curve = ((4, 200), (16, 120), (64, 100), (128, 110), (256, 122))
         advice = advise([candidate("a", size, seconds, 1, **wide) for size, seconds in curve])
         assert advice.fastest.equal_batch_sizes == (16, 64, 128)
         mixed = advise(
@@ -108,6 +114,31 @@ class TestAdvise:
     def test_of_equal_times_the_smaller_batch_wins(self):
         advice = advise([candidate("a", size, 100, 10) for size in (64, 16, 32)])
         assert advice.fastest.winner.batch_size == 16
+
+
+def read_reference_points() -> dict[str, dict[int, float]]:
+    """Signed log errors of every CNN left out on reference-cpu, by batch size."""
+    (file,) = (settings.BASE_DIR / "fixtures" / "models").glob("reference-cpu-*.json")
+    curves: dict[str, dict[int, float]] = {}
+    for point in json.loads(file.read_text(encoding="utf-8"))["evaluation_points"]:
+        error = math.log(point["measured_ms"] / point["predicted_ms"])
+        curves.setdefault(point["architecture"], {})[point["batch_size"]] = error
+    return curves
+
+
+@pytest.mark.parametrize("source", RATIO_ERRORS)
+def test_ratios_are_off_by_as_much_as_on_what_was_left_out(source):
+    if source == "estimated":
+        (devices,) = (
+            split for split in stored_estimator_report()["splits"] if split["left_out"] == "devices"
+        )
+        rows = devices["ratios"]
+    else:
+        rows = ratio_errors(read_reference_points().values())
+    assert [row["doublings"] for row in rows] == [1, 2, 3, 4]
+    error, per_doubling = RATIO_ERRORS[source]
+    for row in rows:
+        assert error + per_doubling * row["doublings"] == pytest.approx(row["p80"], abs=0.03)
 
 
 positive = st.floats(0.01, 1e6)

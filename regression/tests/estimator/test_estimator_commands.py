@@ -38,6 +38,7 @@ def test_the_table_names_every_split_and_the_baselines(
         "Left out: devices",
         "v100-sxm2-16gb fp32",
         "flops over peak",
+        "80 % of ratios of two batch sizes, by doublings, within: ",
         "linear in batch",
         "device ratio",
     ):
