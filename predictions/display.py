@@ -53,7 +53,7 @@ def format_usd(usd: float | None, error: float = 0.05) -> str:
     """Dollars with no more digits than the relative error allows, as in ``$122`` or ``$0.42``."""
     if usd is None or not math.isfinite(usd):
         return _UNKNOWN
-    return f"${_with_cents(_rounded(usd, error))}"
+    return f"${with_cents(_rounded(usd, error))}"
 
 
 def format_usd_range(low: float | None, high: float | None, error: float) -> str:
@@ -61,7 +61,7 @@ def format_usd_range(low: float | None, high: float | None, error: float) -> str
     if low is None or high is None:
         return ""
     middle = (low + high) / 2
-    first, last = (_with_cents(_rounded(value, error, scale=middle)) for value in (low, high))
+    first, last = (with_cents(_rounded(value, error, scale=middle)) for value in (low, high))
     return f"${first}" if first == last else f"${first} {EN_DASH} {last}"
 
 
@@ -97,16 +97,16 @@ def format_exact_usd(usd: float | None) -> str:
     return f"${int(whole):,}.{cents.ljust(2, '0')}"
 
 
+def with_cents(amount: str) -> str:
+    """``9.6`` as ``9.60``: nobody writes dollars with one decimal."""
+    return f"{amount}0" if amount[-2:-1] == "." else amount
+
+
 def listed(names: Sequence[str]) -> str:
     """Names as a sentence lists them: ``a, b and c``."""
     if len(names) <= 1:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _with_cents(amount: str) -> str:
-    """``9.6`` as ``9.60``: nobody writes dollars with one decimal."""
-    return f"{amount}0" if amount[-2:-1] == "." else amount
 
 
 def _largest_step(steps: tuple[float, ...], target: float) -> float:

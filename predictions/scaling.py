@@ -15,6 +15,7 @@ from benchmarking.models import Architecture, Machine
 from benchmarking.specs import Precision
 from predictions.advice import find_jumps, is_slower_per_example
 from predictions.curves import STANDARD_BATCH_SIZES, Place
+from predictions.display import with_cents
 from predictions.models import ForecastCurve
 from predictions.prices import ChosenPrice
 from predictions.query import BATCH_SIZE_LADDER, DEFAULT_PRECISION, ForecastQuery
@@ -235,8 +236,13 @@ def _within_limits(
 
 def _limit_note(word: str, limit: float, known: Sequence[float], unit: float) -> str:
     def amount(value: float) -> str:
-        return f"${value:,.4g}" if word == "$" else f"{value:,.4g} {word}"
+        text = f"{value:,.6f}".rstrip("0").rstrip(".")
+        return f"${with_cents(text)}" if word == "$" else f"{text} {word}"
 
     if not known:
         return f"Nothing is known to stay within {amount(limit)}"
-    return f"Nothing stays within {amount(limit)}: the least is {amount(min(known) / unit)}"
+    least = min(known) / unit
+    # Rounded up: who asks for as much gets an answer.
+    step = 10.0 ** (math.floor(math.log10(least)) - 2)
+    least = float(f"{math.ceil(least / step) * step:.3g}")
+    return f"Nothing stays within {amount(limit)}: the least is {amount(least)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 
 import pytest
@@ -314,6 +315,28 @@ class TestLimits:
         )
         assert row.batch_size is None and row.iteration_ms is None
         assert row.note.startswith("Nothing stays within $0.01: the least is $")
+
+    @pytest.mark.parametrize(
+        ("limits", "note"),
+        [
+            ({"max_usd": "0.5"}, r"Nothing stays within \$0\.50: the least is \$\d\.\d\d"),
+            ({"max_hours": "0.001"}, r"Nothing stays within 0\.001 hours: the least is \S+ hours"),
+            (
+                {"max_usd": "1000", "epochs": "90000"},
+                r"Nothing stays within \$1,000: the least is \$\d{2,3},\d{3}",
+            ),
+        ],
+    )
+    def test_amounts_of_limits_are_written_as_people_write_them(self, ask, limits, note):
+        (row,) = forecast_rows(ask(architecture="resnet50", machine="aws-g4dn.xlarge", **limits))
+        assert re.fullmatch(note, row.note), row.note
+        # Whoever then asks for as much as that gets an answer.
+        (name,) = limits.keys() - {"epochs"}
+        least = re.search(r"least is \$?([0-9.,]+)", row.note).group(1).replace(",", "")
+        rows = forecast_rows(
+            ask(architecture="resnet50", machine="aws-g4dn.xlarge", **(limits | {name: least}))
+        )
+        assert rows[0].iteration_ms
 
     def test_an_unpriced_machine_cannot_keep_to_a_budget(self, ask):
         (row,) = forecast_rows(ask(architecture="resnet50", machine="gcp-unpriced", max_usd="1000"))
