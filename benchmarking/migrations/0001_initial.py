@@ -73,7 +73,7 @@ class Migration(migrations.Migration):
                 ('host_kind', models.CharField(choices=[('local', 'This machine'), ('ssh', 'Any machine over SSH'), ('ec2', 'Amazon EC2')], default='local', max_length=10)),
                 ('engine', models.CharField(choices=[('torch', 'torch'), ('dnnmark', 'dnnmark')], default='torch', max_length=10)),
                 ('state', models.CharField(choices=[('queued', 'Queued'), ('launching', 'Launching'), ('waiting_capacity', 'Waiting for capacity'), ('booting', 'Booting'), ('running', 'Running'), ('collecting', 'Collecting'), ('cleaning', 'Cleaning up'), ('succeeded', 'Succeeded'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='queued', max_length=20)),
-                ('reason', models.CharField(blank=True, help_text='Why it ends; see jobs.lifecycle.Reason.', max_length=40)),
+                ('reason', models.CharField(blank=True, help_text='Why it ends; see jobs.reasons.Reason.', max_length=40)),
                 ('plan', models.JSONField(help_text='The plan that the probe reads.')),
                 ('planned_count', models.PositiveIntegerField()),
                 ('stored_count', models.PositiveIntegerField(default=0)),

@@ -56,7 +56,7 @@ class BenchmarkJob(models.Model):
     )
     state = models.CharField(max_length=20, choices=State.choices, default=State.QUEUED)
     reason = models.CharField(
-        max_length=40, blank=True, help_text="Why it ends; see jobs.lifecycle.Reason."
+        max_length=40, blank=True, help_text="Why it ends; see jobs.reasons.Reason."
     )
     plan = models.JSONField(help_text="The plan that the probe reads.")
     planned_count = models.PositiveIntegerField()
