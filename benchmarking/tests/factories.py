@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -112,11 +112,16 @@ def create_price(
 
 def create_layer(spec: ConvolutionSpec = MIDDLE_LAYER) -> ConvolutionLayer:
     """The layer of ``spec``, shared with every architecture that already has it."""
-    layer, _ = ConvolutionLayer.objects.get_or_create(
-        key=spec.key,
-        defaults={name: getattr(spec, name) for name in ConvolutionLayer.SPEC_FIELDS},
-    )
-    return layer
+    return _create_layers({spec.key: spec})[spec.key]
+
+
+def _create_layers(specs: Mapping[str, ConvolutionSpec]) -> dict[str, ConvolutionLayer]:
+    """The layers of ``specs`` by key, made where there are none, in two queries at most."""
+    layers = {layer.key: layer for layer in ConvolutionLayer.objects.filter(key__in=specs)}
+    missing = [ConvolutionLayer.from_spec(spec) for key, spec in specs.items() if key not in layers]
+    if missing:
+        layers |= {layer.key: layer for layer in ConvolutionLayer.objects.bulk_create(missing)}
+    return layers
 
 
 def create_architecture(
@@ -138,10 +143,11 @@ def create_architecture(
         "operations": TINY_OPERATIONS,
     }
     architecture = Architecture.objects.create(**{**defaults, **values})
+    layers = _create_layers({use.layer.key: use.layer for use in uses})
     ArchitectureLayer.objects.bulk_create(
         ArchitectureLayer(
             architecture=architecture,
-            layer=create_layer(use.layer),
+            layer=layers[use.layer.key],
             position=position,
             count=use.count,
             needs_input_gradient=use.needs_input_gradient,

@@ -218,7 +218,7 @@ class AnyOrder(RuleBasedStateMachine):
         for _ in range(300):
             if not unfinished.exists():
                 break
-            for job_id in list(self.ids):
+            for job_id in unfinished.order_by("created_at").values_list("pk", flat=True):
                 self._tick(job_id)
             self.cloud.let_probes_finish()
             self.clock.shift(61)

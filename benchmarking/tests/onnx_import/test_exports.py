@@ -66,6 +66,7 @@ def traced(slug: str) -> TracedNetwork:
     )
 
 
+@cache
 def exported(slug: str, *, train: bool, **options: Any) -> bytes:
     """A file by the exporter that works on TorchScript, with open batch and image size.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -27,6 +28,7 @@ LEAST_FIGURE = 0.0005
 """``_ops`` has three decimals (in 1e9): 0.0405 is published as 0.040."""
 
 
+@cache
 def trace(slug: str, image_size: int) -> TracedNetwork:
     traces = trace_sizes(NETWORKS[slug], [image_size])
     assert not traces.skipped, traces.skipped
