@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from django.test import override_settings
 
 from predictor_site.celery import app as celery_app
 from predictor_site.tests.promises import report_lines
+from predictor_site.tests.reach import may_reach_servers, noted_tasks
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser")
 # After these runs the summary says which tests stand for which promise.
@@ -78,13 +80,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests whose marker names something that this machine lacks, and say what."""
+    """Mark what may reach a server, and skip what needs something that this machine lacks."""
     reasons = {marker: reason for marker, missing in NEEDS.items() if (reason := missing())}
     for item in items:
+        if may_reach_servers(item):
+            item.add_marker("servers")
         for marker in NEEDS:
             if item.get_closest_marker(marker) and marker in reasons:
                 item.add_marker(pytest.mark.skip(reason=reasons[marker]))
+
+
+def pytest_collection_finish() -> None:
+    """Let no collection walk over what all tests share: it is a gigabyte once torch is loaded."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
@@ -139,3 +150,12 @@ def settings_for_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
     ):
         yield
+
+
+@pytest.fixture(autouse=True)
+def only_tests_of_servers_send_tasks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that sends a task, and would not be run where the broker is Redis."""
+    with noted_tasks() as sent:
+        yield
+    if sent and request.node.get_closest_marker("servers") is None:
+        pytest.fail(f"sent {', '.join(sent)}; see predictor_site/tests/reach.py")
