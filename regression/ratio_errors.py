@@ -12,7 +12,8 @@ from itertools import combinations
 
 import numpy as np
 
-COVERAGE = 0.8
+from regression.intervals import NOMINAL
+
 FEWEST_PAIRS = 20
 
 
@@ -39,7 +40,7 @@ def ratio_errors(curves: Iterable[Mapping[int, float]]) -> list[dict[str, float]
         {
             "doublings": doublings,
             "pairs": len(found),
-            "p80": round(float(np.quantile(found, COVERAGE)), 3),
+            "p80": round(float(np.quantile(found, NOMINAL)), 3),
         }
         for doublings, found in sorted(pairs.items())
         if len(found) >= FEWEST_PAIRS
